@@ -36,7 +36,7 @@ func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) 
 // under way when it asks are not held back. A call that got a permit before it ran into a pause
 // needs another when that ends, so that those that were held do not exceed the limit then.
 //
-// What a call took is given back if it was not made: it ran into a pause, or its context ended
+// The permits of a call that was not made are given back: it ran into a pause, or its context ended
 // first. A call that gRPC was given counts as made, because gRPC does not tell surely that nothing
 // was sent.
 //

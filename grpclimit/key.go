@@ -26,7 +26,7 @@ func One(l Limiter) Chooser {
 }
 
 // PerKey gives every key a limit of its own: users, API keys, addresses. A call whose key is empty
-// fails with ErrInvalidName; wrap the Chooser to treat it in another way. What is longer than
+// fails with ErrInvalidName; wrap the Chooser to treat it in another way. A key that is longer than
 // shardlimit.MaxName bytes is counted by its SHA-256. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key Key) Chooser {
 	adapter.MustBe(family, "grpclimit: PerKey needs a Family")

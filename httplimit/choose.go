@@ -14,7 +14,7 @@ func One(l Limiter) Chooser {
 }
 
 // PerKey gives every key a limit of its own: users, API keys, addresses. A request whose key is
-// empty fails with ErrInvalidName; wrap the Chooser to treat it in another way. What is longer than
+// empty fails with ErrInvalidName; wrap the Chooser to treat it in another way. A key longer than
 // shardlimit.MaxName bytes is counted by its SHA-256. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
 	adapter.MustBe(family, "httplimit: PerKey needs a Family")

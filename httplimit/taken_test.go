@@ -14,7 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// What a request took is used once it was made, and comes back once if the caller says so.
+// The permits of a request are used once it was made, and come back once if the caller says so.
 func TestWhatARequestTookComesBack(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := f.Limiter(t, shardlimit.PerDay(10))

@@ -42,9 +42,9 @@ func Host(r *http.Request) string { return strings.ToLower(r.URL.Host) }
 // permit before it ran into a pause needs another when that ends, so that those that were held do
 // not exceed the limit then.
 //
-// What a request took is given back if it was not made: it ran into a pause, or its context ended
-// first. One that Base was given counts as made; SettleSent gives back what its answer did not
-// cost.
+// The permits of a request that was not made are given back: it ran into a pause, or its context
+// ended first. One that Base was given counts as made; SettleSent gives back what its answer did
+// not cost.
 //
 // RoundTrip returns the errors of the Waiter, ErrWaitTooLong at once if a pause outlasts the
 // deadline of the request, or the cause of its end. The zero value is ready for use; fields must

@@ -106,8 +106,8 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 	}
 }
 
-// What earlier layouts granted is counted no longer because a layout is written anew in between,
-// settled or not. One that outlasts another record does not know for how long it was held.
+// Grants of earlier layouts count no longer because a layout is written anew in between, settled or
+// not. One that outlasts another record does not know for how long it was held.
 func TestWhatIsLeftIsLeftOnce(t *testing.T) {
 	long := spec(10)
 	long.Window = time.Hour

@@ -98,7 +98,8 @@ func (c *Core) OwnPart(limit Limit) Limit {
 }
 
 // EveryShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *dispatch.Shard) error) error {
+func (c *Core) EveryShard(ctx context.Context, most time.Duration,
+	op func(context.Context, *dispatch.Shard) error) error {
 	if c.Invalid != nil {
 		return c.Invalid
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // P4, P7: a process alone makes all kinds of calls at random. It is refused only what is not free.
-// What one shard refuses it, or a single permit, it gets after RetryAfter.
+// RetryAfter holds for a single permit, and for what one shard refuses.
 func TestWhatIsRefusedIsNotFree(t *testing.T) {
 	var ahead, cancelled int
 	for seed := range uint64(extent.Some(300)) {

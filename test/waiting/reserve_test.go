@@ -63,19 +63,26 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 	}
 }
 
+// bookedFourShards returns a limiter of four shards, and how to book 20 permits, which tells in how
+// long they come. Each shard, whose share is 25, has granted as many at once.
+func bookedFourShards(t *testing.T, f limittest.Fleet) (l *shardlimit.Limiter, book func() time.Duration) {
+	l = f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
+	book = func() time.Duration {
+		r, err := l.Reserve(t.Context(), 20)
+		limittest.Must(t, err)
+		return r.Delay()
+	}
+	for range 4 {
+		book()
+	}
+	return l, book
+}
+
 // Several shards are booked for one instant, if they have the permits much sooner than one alone.
 func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
-		comes := func() time.Duration {
-			r, err := l.Reserve(t.Context(), 20)
-			limittest.Must(t, err)
-			return r.Delay()
-		}
-		for range 4 { // one on each shard, whose share is 25
-			comes()
-		}
-		if split, alone := comes(), comes(); split > time.Second || alone < 59*time.Second {
+		_, book := bookedFourShards(t, f)
+		if split, alone := book(), book(); split > time.Second || alone < 59*time.Second {
 			t.Errorf("they come in %v, and others in %v", split, alone)
 		}
 	})
@@ -107,15 +114,7 @@ func TestABookingLeavesWhatItDoesNotNeed(t *testing.T) {
 func TestAShardAloneTakesOverASplitThatFailed(t *testing.T) {
 	for what, refuses := range map[string]bool{"both nodes serve": false, "one refuses": true} {
 		limittest.RunInBubble(t, what, 2, func(t *testing.T, f limittest.Fleet) {
-			l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
-			book := func() time.Duration {
-				r, err := l.Reserve(t.Context(), 20)
-				limittest.Must(t, err)
-				return r.Delay()
-			}
-			for range 4 { // one on each shard, whose share is 25
-				book()
-			}
+			l, book := bookedFourShards(t, f)
 			if refuses { // it can be looked at
 				f.Bubble[1].Redis.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
 			}
