@@ -46,8 +46,8 @@ func TestWhatARequestTookComesBack(t *testing.T) {
 	})
 }
 
-// What a request took comes back, too, if it passed another Transport that took nothing. One that
-// is made with the context of another took nothing of that.
+// The permits of a request come back, too, if it passed another Transport that took none. A request
+// that is made with the context of another one has none of its permits.
 func TestWhatAnotherTransportTook(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := f.Limiter(t, shardlimit.PerDay(10))
