@@ -71,18 +71,6 @@ func demoted(said string) bool {
 	return code == notMaster || code == "MASTERDOWN" || code == "LOADING"
 }
 
-// hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
-// master is.
-func (n *Node) hangUp() {
-	c := n.client.Load()
-	if c == nil || n.option.Sentinel.MasterSet != "" {
-		return
-	}
-	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {
-		o.hangUp()
-	}
-}
-
 // dialTLS does what tls.Dialer does, and tells of a server that talks plain text: a Redis without
 // TLS waits for more than the client says first.
 func dialTLS(ctx context.Context, network, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
@@ -122,11 +110,4 @@ func talksPlain(ctx context.Context, network, addr string, d *net.Dialer) bool {
 func hungUp(err error) bool {
 	op := (*net.OpError)(nil)
 	return errors.Is(err, io.EOF) || errors.As(err, &op) && (op.Op == "read" || op.Op == "write") && !op.Timeout()
-}
-
-// redialled tells that a connection was made anew.
-func (n *Node) redialled() {
-	if n.env.reconnected != nil && n.client.Load() != nil {
-		n.env.reconnected()
-	}
 }

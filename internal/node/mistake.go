@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -150,19 +151,26 @@ func mistakes(nodes []*Node, needed int, of func(*Node) *mistake) error {
 	return &Mistakes{errors.Join(each...)}
 }
 
+// faults are why a node cannot serve as it is configured, or not keep records, which takes other
+// rights; nil: it can, as far as known.
+type faults struct {
+	mistake, votes atomic.Pointer[mistake]
+	written        atomic.Bool // it has carried out what writes
+}
+
 // serves notes that the node carried out a call. Takes and looks write.
-func (n *Node) serves(looks bool, about telemetry.Operation) {
+func (f *faults) serves(looks bool, about telemetry.Operation) {
 	switch {
 	case about == telemetry.Vote:
-		if n.votes.Load() != nil {
-			n.votes.Store(nil)
+		if f.votes.Load() != nil {
+			f.votes.Store(nil)
 		}
 	case looks || about == telemetry.Take:
-		if !n.written.Load() {
-			n.written.Store(true)
+		if !f.written.Load() {
+			f.written.Store(true)
 		}
-		if n.mistake.Load() != nil {
-			n.mistake.Store(nil)
+		if f.mistake.Load() != nil {
+			f.mistake.Store(nil)
 		}
 	}
 }

@@ -31,7 +31,11 @@ type Telemetry struct {
 	waiting   metric.Float64Histogram
 	batch     metric.Int64Histogram
 	script    metric.Float64Histogram
-	// The gauges, and their registration.
+	gauges
+}
+
+// gauges are the instruments that are read when somebody wants to know them.
+type gauges struct {
 	remaining metric.Int64ObservableGauge
 	available metric.Int64ObservableGauge
 	waiters   metric.Int64ObservableGauge
@@ -50,9 +54,9 @@ var (
 	batchBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}
 )
 
-// New returns the instruments for a Client, whose gauges are told when somebody wants to know them.
+// New returns the instruments for a Client, whose gauges read tells when somebody wants to know them.
 func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerProvider,
-	gauges func(Gauges)) (*Telemetry, error) {
+	read func(Gauges)) (*Telemetry, error) {
 	t := &Telemetry{clock: clock, tracer: tracers.Tracer(scope)}
 	_, off := tracers.(tracenoop.TracerProvider)
 	t.Tracing = !off
@@ -91,7 +95,7 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 		return nil, err
 	}
 	t.observer, errs[10] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		gauges(Gauges{t, o})
+		read(Gauges{t, o})
 		return nil
 	}, t.remaining, t.available, t.waiters, t.lost, t.limit, t.window)
 	return t, errs[10]
