@@ -41,7 +41,7 @@ func (b *Book) help(from *Places) {
 		if !clock.Sleep(ctx, helpAfter+chance.N(helpAfter)) || b.Known().id() != from.id() {
 			return
 		}
-		if err := b.finish(ctx, from, nil); err != nil {
+		if err := (&move{b, from, nil}).finish(ctx); err != nil {
 			b.nodes.Log.Warn("a move of the records could not be finished", "err", err)
 		}
 	}) {
@@ -84,65 +84,72 @@ func (b *Book) Move(ctx context.Context, open []shard.Node) error {
 		if len(names) == 0 || slices.Equal(names, p.Names) {
 			return nil
 		}
-		err := b.finish(ctx, p, nil)
+		err := (&move{b, p, nil}).finish(ctx)
 		if err == nil {
 			continue // others had begun to move them
 		}
 		if !errors.Is(err, errMoving) {
 			return err
 		}
-		next := &Places{Generation: p.Generation + 1, Names: names}
-		if err := b.ready(ctx, p, next); err != nil {
+		m := &move{b, p, &Places{Generation: p.Generation + 1, Names: names}}
+		if err := m.ready(ctx); err != nil {
 			return err
 		}
-		return b.finish(ctx, p, next)
+		return m.finish(ctx)
 	}
 	return errMoving
 }
 
-// ready makes sure that a majority of the next places votes for records that are not there. One
-// that keeps no records now has forgotten none, and is told at once that it votes.
-func (b *Book) ready(ctx context.Context, from, to *Places) error {
-	found := b.pointers(ctx, pointerKeep, true)
-	wrote := b.write(ctx, found, func(p pointer) bool {
-		id := b.called(p)
-		return !p.Whole && slices.Contains(to.Names, id) && !slices.Contains(from.Names, id)
-	}, from)
-	b.identify(wrote)
-	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.Whole })
+// move is one of all records, from places to those that follow.
+type move struct {
+	*Book
+	from, to *Places // to is nil until they are chosen
 }
 
-// most returns why there is no majority of places whose last pointers are so; nil: there is one.
-func (b *Book) most(of *Places, found []pointer, are func(pointer) bool) error {
+// ready makes sure that a majority of the next places votes for records that are not there. One
+// that keeps no records now has forgotten none, and is told at once that it votes.
+func (m *move) ready(ctx context.Context) error {
+	found := m.poll(ctx, pointerKeep, true)
+	wrote := m.write(ctx, found, func(p pointer) bool {
+		id := m.called(p)
+		return !p.Whole && slices.Contains(m.to.Names, id) && !slices.Contains(m.from.Names, id)
+	}, m.from)
+	m.identify(wrote)
+	return m.most(append(found, wrote...), func(p pointer) bool { return p.Whole })
+}
+
+// most returns why there is no majority of the next places whose last pointers are so; nil: there is
+// one.
+func (m *move) most(found []pointer, are func(pointer) bool) error {
 	so, n := make(map[string]bool), 0
 	var errs []error
 	for _, p := range found {
-		so[b.called(p)], errs = p.err == nil && are(p), append(errs, p.err)
+		so[m.called(p)], errs = p.err == nil && are(p), append(errs, p.err)
 	}
-	for _, name := range of.Names {
+	for _, name := range m.to.Names {
 		if so[name] {
 			n++
 		}
 	}
-	if n < majority.Majority(len(of.Names)) {
-		return fewer(of.Names, errs)
+	if n < majority.Majority(len(m.to.Names)) {
+		return fewer(m.to.Names, errs)
 	}
 	return nil
 }
 
-// finish has all records move from these places to those that follow: next, or those that others
-// have chosen. Several processes may do so at once, and again.
-func (b *Book) finish(ctx context.Context, from, next *Places) error {
+// finish has all records move to the next places, or to those that others have chosen. Several
+// processes may do so at once, and again.
+func (m *move) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
-	r := b.New(script.VoteSuccessor, func() time.Duration { return pointerKeep }, nil, nil)
-	s := r.groupAt(from, from.id())
-	s.blank.Store(next == nil) // then every place is heard: one of them may have accepted it
-	to, err := r.decide(ctx, s, next)
-	if err != nil {
+	r := m.New(script.VoteSuccessor, func() time.Duration { return pointerKeep }, nil, nil)
+	s := r.groupAt(m.from, m.from.id())
+	s.blank.Store(m.to == nil) // then every place is heard: one of them may have accepted it
+	var err error
+	if m.to, err = r.decide(ctx, s, m.to); err != nil {
 		return err
 	}
-	records, err := b.list(ctx, from)
+	records, err := m.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,7 +157,7 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 	if gather(ctx, len(records), func(i int) error {
 		busy <- struct{}{}
 		defer func() { <-busy }()
-		return b.copy(ctx, records[i], from, to)
+		return m.copy(ctx, records[i])
 	}, func(_ int, failed error) step {
 		if err = failed; err != nil {
 			return stop
@@ -160,19 +167,19 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 		err = fmt.Errorf("%d records were not copied in time: %w", len(records), clock.Ended(ctx))
 	}
 	if err == nil {
-		err = b.announce(ctx, to)
+		err = m.announce(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	b.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", to.String(), "records", len(records))
-	b.follow(to)
+	m.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", m.to.String(), "records", len(records))
+	m.follow(m.to)
 	return nil
 }
 
 // list returns the records at places that have moved.
-func (b *Book) list(ctx context.Context, from *Places) ([]script.VoteRecord, error) {
-	_, records, err := b.New("", nil, nil, nil).final(ctx, from, script.VoteList)
+func (m *move) list(ctx context.Context) ([]script.VoteRecord, error) {
+	_, records, err := m.New("", nil, nil, nil).final(ctx, m.from, script.VoteList)
 	slices.SortFunc(records, func(a, b script.VoteRecord) int { return cmp.Compare(a.Name, b.Name) })
 	records = slices.CompactFunc(records, func(a, b script.VoteRecord) bool { return a.Name == b.Name })
 	return slices.DeleteFunc(records, func(r script.VoteRecord) bool { return r.Name == script.VoteSuccessor }), err
@@ -211,13 +218,13 @@ func (r *Record) final(ctx context.Context, from *Places,
 
 // copy has later places hold a record as places do that have moved. One of which too many places
 // hold something foreign stays behind.
-func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Places) error {
+func (m *move) copy(ctx context.Context, record script.VoteRecord) error {
 	var was majority.Found
-	r := b.New(record.Name, func() time.Duration { return record.Keep },
+	r := m.New(record.Name, func() time.Duration { return record.Keep },
 		func() time.Duration { return was.Known }, nil)
-	was, _, err := r.final(ctx, from, script.VoteRead)
+	was, _, err := r.final(ctx, m.from, script.VoteRead)
 	if err == nil && was.Exists {
-		_, _, err = r.changeAt(ctx, r.groupAt(to, to.id()), func(kept majority.Found, _ int64) (string, error) {
+		_, _, err = r.changeAt(ctx, r.groupAt(m.to, m.to.id()), func(kept majority.Found, _ int64) (string, error) {
 			if kept.Exists { // another process has copied it, or changed it since
 				return kept.Value, nil
 			}
@@ -225,7 +232,7 @@ func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Pla
 		})
 	}
 	if errors.Is(err, script.ErrForeignState) {
-		b.nodes.Log.Warn("a record cannot be moved", "record", record.Name, "err", err)
+		m.nodes.Log.Warn("a record cannot be moved", "record", record.Name, "err", err)
 		return nil
 	}
 	return err
@@ -233,8 +240,8 @@ func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Pla
 
 // announce has a majority of the next places, and all nodes that answer and have forgotten nothing,
 // tell where the records are.
-func (b *Book) announce(ctx context.Context, to *Places) error {
-	found := b.pointers(ctx, pointerKeep, true)
-	wrote := b.write(ctx, found, func(p pointer) bool { return p.Whole && to.follows(&p.said.Places) }, to)
-	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.Whole && !to.follows(&p.said.Places) })
+func (m *move) announce(ctx context.Context) error {
+	found := m.poll(ctx, pointerKeep, true)
+	wrote := m.write(ctx, found, func(p pointer) bool { return p.Whole && m.to.follows(&p.said.Places) }, m.to)
+	return m.most(append(found, wrote...), func(p pointer) bool { return p.Whole && !m.to.follows(&p.said.Places) })
 }

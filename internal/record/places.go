@@ -118,6 +118,7 @@ func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 // where they are. It is safe for concurrent use.
 type Book struct {
 	Belief             // in where the records are
+	pointers           // that tell it
 	Renamed     func() // is told that servers turned out to be called otherwise; it must not wait
 	participant string
 	known       atomic.Pointer[Places]
@@ -129,7 +130,7 @@ type Book struct {
 // NewBook returns records of which nothing is known yet. Processes are counted by the name
 // participant.
 func NewBook(nodes *node.Fleet, participant string) *Book {
-	b := &Book{participant: participant, silent: make(map[string]int64)}
+	b := &Book{pointers: pointers{nodes}, participant: participant, silent: make(map[string]int64)}
 	b.known.Store(&Places{})
 	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
 		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.number() != 0) },
@@ -173,7 +174,7 @@ func (b *Book) follow(p *Places) {
 	}
 }
 
-// look asks all nodes where the records are, as pointers does, and has those know it that do not.
+// look asks all nodes where the records are, as poll does, and has those know it that do not.
 // It belongs to who holds the token. Where no node knows, it begins new records.
 func (b *Book) look(ctx context.Context, patient bool) (err error) {
 	began := b.nodes.Clock.Elapsed()
@@ -183,7 +184,7 @@ func (b *Book) look(ctx context.Context, patient bool) (err error) {
 		}
 	}()
 	for range moves {
-		found := b.pointers(ctx, pointerKeep, patient)
+		found := b.poll(ctx, pointerKeep, patient)
 		b.identify(found)
 		if !patient && !slices.ContainsFunc(found, pointer.tells) {
 			patient = true // who is farther away may know
@@ -282,7 +283,7 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 		return false, err
 	}
 	silent := func(w pointer) bool { return w.said == nil || w.said.Generation == 0 }
-	found = b.pointers(ctx, pointerKeep, false)
+	found = b.poll(ctx, pointerKeep, false)
 	wrote := b.write(ctx, found, silent, p)
 	for _, w := range append(slices.DeleteFunc(found, silent), wrote...) {
 		if w.err == nil && (w.said == nil || w.said.id() != p.id()) {

@@ -371,7 +371,8 @@ func TestAMoverThatCrashed(t *testing.T) {
 			places(t, mover)
 			rest := without("abcd", from.Names[0])
 			next := &Places{Generation: from.Generation + 1, Names: choose("", from.Names, rest)}
-			must(t, mover.ready(t.Context(), from, next))
+			m := &move{mover, from, next}
+			must(t, m.ready(t.Context()))
 			r := mover.New(script.VoteSuccessor, func() time.Duration { return time.Hour }, nil, nil)
 			at := r.groupAt(from, from.id())
 			if after == "one place" {
@@ -386,7 +387,7 @@ func TestAMoverThatCrashed(t *testing.T) {
 						t.Fatalf("place %d: %+v", i, got)
 					}
 				}
-				_, list := mover.list(t.Context(), from)
+				_, list := m.list(t.Context())
 				_, _, kept := limit(mover).final(t.Context(), from, script.VoteRead)
 				if !errors.Is(list, ErrNoMajority) || !errors.Is(kept, ErrNoMajority) {
 					t.Errorf("what one place tells is final: %v, %v", list, kept)
@@ -395,12 +396,12 @@ func TestAMoverThatCrashed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if after == "a copy" || after == "all copies" {
-				records, err := mover.list(t.Context(), from)
+				records, err := m.list(t.Context())
 				if err != nil || len(records) != 2 {
 					t.Fatalf("%v, %v", records, err)
 				}
 				for _, r := range records[:map[string]int{"a copy": 1, "all copies": 2}[after]] {
-					must(t, mover.copy(t.Context(), r, from, next))
+					must(t, m.copy(t.Context(), r))
 				}
 			}
 			began := time.Now()

@@ -16,7 +16,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/majority"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -289,24 +288,6 @@ func (r *Record) voteAt(ctx context.Context, s *group, place int, req script.Vot
 	return got
 }
 
-// call makes a call about records to a node. One that is away is asked only when it is time to find
-// out whether it is back.
-func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
-	do func(context.Context, *script.Endpoint) error) error {
-	if n == nil {
-		return node.ErrStranger
-	}
-	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
-	defer cancel()
-	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about)
-	if err != nil {
-		return err
-	}
-	err = do(ctx, call.Scripts)
-	call.Finish(ctx, err)
-	return err
-}
-
 // Change makes rounds until one chooses what next makes of what it found. It returns that.
 func (r *Record) Change(ctx context.Context, next func(Reading) (string, error)) (Reading, error) {
 	return r.change(ctx, func(found Reading) (string, error) {
@@ -351,7 +332,7 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 	for range moves {
 		var p *Places
-		if p, err = r.book.latest(r.book.pointers(ctx, 0, true)); p.Generation == 0 {
+		if p, err = r.book.latest(r.book.poll(ctx, 0, true)); p.Generation == 0 {
 			return Reading{}, err
 		}
 		value, err = r.read(ctx, r.groupAt(p, p.id()), false, false, func(Reading) error { return nil })
