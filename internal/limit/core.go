@@ -15,21 +15,11 @@ import (
 // Core is one limit as one process sees it: the layout in use, and its shards. Every handle on
 // the name shares it, so that all callers do.
 type Core struct {
-	// What the limit is called and where it belongs. It does not change.
-	Process *Process
-	Name    string // as the user wrote it; not set for a key
-	ID      string // as it stands in Redis keys
-	Metrics *telemetry.Limiter
-	// Only of a key of a family:
-	Family  *Family
-	Key     Keyed
-	Invalid error // why the key cannot be used
-
-	callers  Callers
-	Routes   atomic.Pointer[Routes]        // nil until the limit has been declared or joined
-	Register *register.Register            // nil for a key of a family
-	From     atomic.Pointer[Routes]        // of a key: the family's routes that its own were made from
-	move     atomic.Pointer[register.Move] // of a key; nil until it has had to move
+	Subject
+	callers Callers
+	Routes  atomic.Pointer[Routes]        // nil until the limit has been declared or joined
+	From    atomic.Pointer[Routes]        // of a key: the family's routes that its own were made from
+	move    atomic.Pointer[register.Move] // of a key; nil until it has had to move
 
 	mu       sync.Mutex
 	declared Limit       // by the code, at the highest revision
@@ -42,6 +32,19 @@ type Core struct {
 		shard  dispatch.Shard
 		shards [1]*dispatch.Shard
 	}
+}
+
+// Subject is what a limit is called and where it belongs. It does not change.
+type Subject struct {
+	Process  *Process
+	Name     string // as the user wrote it; not set for a key
+	ID       string // as it stands in Redis keys
+	Metrics  *telemetry.Limiter
+	Register *register.Register // nil for a key of a family
+	// Only of a key of a family:
+	Family  *Family
+	Key     Keyed
+	Invalid error // why the key cannot be used
 }
 
 // Callers are those who call for permits of a limit, and what they remember of it.
@@ -76,15 +79,15 @@ func (c *Core) Declaration() Limit {
 }
 
 // Record returns the reader of the record that holds the limit: the family's for a key.
-func (c *Core) Record() *register.Reader {
-	if c.Family != nil {
-		return c.Family.Of.Register.Reader
+func (of *Subject) Record() *register.Reader {
+	if of.Family != nil {
+		return of.Family.Of.Register.Reader
 	}
-	return c.Register.Reader
+	return of.Register.Reader
 }
 
 // adopt makes the layout of a plan the one this process works with, unless it has a newer one.
-func (c *Core) adopt(p *Plan) error {
+func (c recorded) adopt(p *Plan) error {
 	layout := &p.Layout
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -93,8 +93,8 @@ func (c *Core) TooMany(n, permits int64) error {
 
 // OwnPart returns what this process may admit: the limit divided by the participants last heard of,
 // or by those that are expected if these are more, at least one permit.
-func (c *Core) OwnPart(limit Limit) Limit {
-	return limit.DividedBy(max(c.Record().Participants.Load(), c.Process.Config.Participants))
+func (of *Subject) OwnPart(limit Limit) Limit {
+	return limit.DividedBy(max(of.Record().Participants.Load(), of.Process.Config.Participants))
 }
 
 // EveryShard runs an operation on all shards of the layout at once, for at most the given time.

@@ -47,38 +47,38 @@ func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
 
 // Title returns the name under which the limit was declared; of a key, its family: the key may be a
 // secret.
-func (c *Core) Title() string {
-	if c.Family != nil {
-		return c.Family.Of.Name
+func (of *Subject) Title() string {
+	if of.Family != nil {
+		return of.Family.Of.Name
 	}
-	return c.Name
+	return of.Name
 }
 
 // FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
 // After Close it is ErrClosed.
-func (c *Core) FailedAt(at shard.Location, err error) error {
-	if c.Process.Closed.Load() {
+func (of *Subject) FailedAt(at shard.Location, err error) error {
+	if of.Process.Closed.Load() {
 		return ErrClosed
 	}
-	return c.Process.errors.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
+	return of.Process.errors.Failed(of.Title(), shard.Tag(at.Slot), at.Node, err)
 }
 
 // Failed returns the error of a call to a shard as callers see it.
-func (c *Core) Failed(sh *dispatch.Shard, err error) error {
-	return c.FailedAt(sh.Site.Location, err)
+func (of *Subject) Failed(sh *dispatch.Shard, err error) error {
+	return of.FailedAt(sh.Site.Location, err)
 }
 
 // Absence returns why no shard was asked: the nodes are away or unknown here, or the key moves.
-func (c *Core) Absence(r *Routes) error {
+func (of *Subject) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
 	}
 	if live := r.Layout.Live(); len(r.Shards) == 0 && len(live) > 0 {
-		return c.FailedAt(live[0].Site().Location, node.ErrStranger)
+		return of.FailedAt(live[0].Site().Location, node.ErrStranger)
 	}
 	for _, sh := range r.Shards {
 		if !sh.Node.Ready(sh.Slot) {
-			return c.Failed(sh, sh.Node.Away(sh.Slot))
+			return of.Failed(sh, sh.Node.Away(sh.Slot))
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func (f *Family) update(c *Core) {
 	}
 	p, err := f.planOf(c, ft)
 	if err == nil {
-		err = c.adopt(p)
+		err = recorded{c}.adopt(p)
 	}
 	if err != nil {
 		f.Of.Process.Config.Logger.Error("family has no usable layout", "family", f.Of.Name, "err", err)

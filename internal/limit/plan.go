@@ -29,31 +29,31 @@ type Plan struct {
 }
 
 // plan returns the plan of a layout of the limit.
-func (c *Core) plan(layout shard.Layout) (*Plan, error) {
+func (of *Subject) plan(layout shard.Layout) (*Plan, error) {
 	limit, err := LimitOf(layout)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{Layout: layout, Limit: limit}
 	for _, s := range layout.Live() {
-		terms, err := c.terms(layout, s)
+		terms, err := of.terms(layout, s)
 		if err != nil {
 			return nil, err
 		}
-		p.terms, p.homes = append(p.terms, terms), append(p.homes, c.home(s.Site()))
+		p.terms, p.homes = append(p.terms, terms), append(p.homes, of.home(s.Site()))
 	}
-	p.order = shard.Rank(c.Process.Config.Participant, layout.Live())
+	p.order = shard.Rank(of.Process.Config.Participant, layout.Live())
 	return p, nil
 }
 
 // terms returns what to propose to a shard of the layout. Only a settled layout entitles a shard
 // to its share at once; else shard.Layout.Plan raises it.
-func (c *Core) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
+func (of *Subject) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
 	var floor int64
 	if layout.Settled {
 		floor = s.Share
 	}
-	proposal, err := c.proposal(layout, s, floor)
+	proposal, err := of.proposal(layout, s, floor)
 	t := &dispatch.Terms{
 		Epoch:    layout.Epoch,
 		Most:     cmp.Or(s.Burst, s.Share),
@@ -63,7 +63,7 @@ func (c *Core) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error
 		Proposal: proposal,
 	}
 	if layout.Fence != nil {
-		t.Fence = c.Process.Records.Fence
+		t.Fence = of.Process.Records.Fence
 	}
 	return t, err
 }
@@ -71,20 +71,20 @@ func (c *Core) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error
 // proposal offers a layout to one of its shards, with the share that it may put in force at once.
 // While the layout is not settled, it says what the one before left to the shard: what a state of
 // an old snapshot holds beyond that is in force elsewhere.
-func (c *Core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
+func (of *Subject) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
 	algorithm, err := AlgorithmNamed(s.Algorithm)
 	if err != nil {
 		return nil, err
 	}
 	terms := script.Terms{
-		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
+		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: of.keep(s),
 		Algorithm: algorithm, Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
-		Quarantine: c.Process.quarantines(layout.Window), Least: node.Relied,
+		Quarantine: of.Process.quarantines(layout.Window), Least: node.Relied,
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true
 	}
-	if c.Family != nil {
+	if of.Family != nil {
 		terms.Revision = layout.Revision
 	}
 	return terms.Proposal()
@@ -96,21 +96,21 @@ const headKeep = 24 * time.Hour
 
 // keep returns how much longer than two windows a shard's state lives after its last use. A family
 // has so many keys that those of live shards do not outlive what they tell.
-func (c *Core) keep(s shard.Shard) time.Duration {
+func (of *Subject) keep(s shard.Shard) time.Duration {
 	switch {
 	case s.Share == 0:
 		return register.StateKeep
-	case c.Family != nil:
+	case of.Family != nil:
 		return register.KeyKeep
 	}
 	return headKeep
 }
 
 // home returns where a shard lives.
-func (c *Core) home(to shard.Site) *dispatch.Home {
-	home := &dispatch.Home{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
+func (of *Subject) home(to shard.Site) *dispatch.Home {
+	home := &dispatch.Home{Site: to, Metrics: of.Metrics, Keyed: of.Family != nil}
 	if a, err := AlgorithmNamed(to.Algorithm); err == nil { // else no call gets as far as to need the keys
-		home.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Incarnation)
+		home.Space = a.Space(of.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Incarnation)
 		home.Bursty, home.Paced = a.Bursty(), a == LeakyBucket
 	}
 	return home

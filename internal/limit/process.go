@@ -31,8 +31,12 @@ type Process struct {
 	errors    Errors
 	deleted   func(*Core)
 	strangers sync.Map // the nodes that a layout names and Config does not; the log was told of them
+	background
+}
 
-	Context context.Context // of tasks in the background; ends with Close
+// background is the tasks that a process runs by itself.
+type background struct {
+	Context context.Context // of them; ends with Close
 	cancel  context.CancelFunc
 	Closed  atomic.Bool
 	mu      sync.Mutex // no task begins once it is closed
@@ -149,17 +153,17 @@ func (p *Process) Gone(ctx context.Context, err error) error {
 }
 
 // Spawn runs a task that ends with the process. It reports false if that is closed.
-func (p *Process) Spawn(task func(ctx context.Context)) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.Closed.Load() {
+func (b *background) Spawn(task func(ctx context.Context)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Closed.Load() {
 		return false
 	}
-	p.tasks.Go(func() { task(p.Context) })
+	b.tasks.Go(func() { task(b.Context) })
 	return true
 }
 
 // inBackground returns what has a task run in the background.
-func (p *Process) inBackground(task func()) func() {
-	return func() { p.Spawn(func(context.Context) { task() }) }
+func (b *background) inBackground(task func()) func() {
+	return func() { b.Spawn(func(context.Context) { task() }) }
 }

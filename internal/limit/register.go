@@ -14,7 +14,7 @@ import (
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
 	c.Register = register.New(c.Process.Records, register.Subject{
-		Limit: recorded{c}, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
+		Limit: recorded{c}, Shards: recorded{c}, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
 }
 
 // Join makes the limiter usable, as it is stored or as declared.

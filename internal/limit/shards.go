@@ -11,7 +11,7 @@ import (
 // leave gives shards that are not live in the layout terms that claim nothing, for late calls. One
 // that the layout does not have at all is dropped once no call waits there: a node that falls and
 // returns has other shards each time. c.mu is held.
-func (c *Core) leave(layout shard.Layout) {
+func (c recorded) leave(layout shard.Layout) {
 	c.Shards = slices.DeleteFunc(c.Shards, func(sh *dispatch.Shard) bool {
 		i := layout.Index(sh.Site)
 		if i >= 0 && i < len(layout.Live()) {
@@ -82,7 +82,7 @@ func noTerms(algorithm string) *dispatch.Terms {
 }
 
 // newRoutes makes the routes of a plan, and tells the shards their terms. c.mu is held.
-func (c *Core) newRoutes(p *Plan) *Routes {
+func (c recorded) newRoutes(p *Plan) *Routes {
 	c.leave(p.Layout)
 	r := &c.first.routes
 	if r.Plan != nil {
@@ -124,6 +124,6 @@ func (c *Core) Renew() {
 	if old == nil {
 		return
 	}
-	c.Routes.Store(c.newRoutes(old.Plan))
+	c.Routes.Store(recorded{c}.newRoutes(old.Plan))
 	c.callers.Freed(true)
 }

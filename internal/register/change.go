@@ -120,7 +120,7 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 	if next.Settled {
 		return nil // nothing moves
 	}
-	step, errs := r.round(ctx, newMover(r.Reader, r.Limit, next), true)
+	step, errs := r.round(ctx, newMover(r.Reader, r.Shards, next), true)
 	switch {
 	case step.Superseded:
 		if err := r.Ask(ctx, false); err != nil {

@@ -46,7 +46,7 @@ func (r *Register) driveOn(ctx context.Context, epoch int64) {
 			return
 		}
 		if m == nil {
-			m = newMover(r.Reader, r.Limit, *t)
+			m = newMover(r.Reader, r.Shards, *t)
 		} else {
 			before := slices.Clone(m.seen)
 			step, errs := r.round(ctx, m, false)
@@ -99,14 +99,14 @@ func (r *Register) round(ctx context.Context, m *mover, all bool) (shard.Step, [
 // mover moves the capacity of one unsettled layout, a step at a time. It belongs to one goroutine.
 type mover struct {
 	*Reader
-	to     proposer
+	to     Shards
 	layout shard.Layout
 	seen   []shard.Observation
 	forced bool // nodes that are believed to be away are asked, too
 }
 
 // newMover returns a mover that has asked no shard.
-func newMover(r *Reader, to proposer, layout shard.Layout) *mover {
+func newMover(r *Reader, to Shards, layout shard.Layout) *mover {
 	return &mover{Reader: r, to: to, layout: layout, seen: make([]shard.Observation, len(layout.Shards))}
 }
 

@@ -22,21 +22,21 @@ const reconsiderSpread = 300 * time.Millisecond
 
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
-func (r *Reader) newFence(declared Wanted) *shard.Fence {
-	if !r.env.Takeover || len(r.env.Book.Known().Names) < record.Least || declared.Scope != "" {
+func (a *arranger) newFence(declared Wanted) *shard.Fence {
+	if !a.env.Takeover || len(a.env.Book.Known().Names) < record.Least || declared.Scope != "" {
 		return nil
 	}
 	return &shard.Fence{}
 }
 
 // enter confirms the membership of a layout under a fence, and admits the nodes of this process.
-func (r *Reader) enter(ctx context.Context, under *shard.Fence) error {
+func (a *arranger) enter(ctx context.Context, under *shard.Fence) error {
 	if under == nil {
 		return nil
 	}
-	err := r.env.Fence.ConfirmSince(ctx, 0)
+	err := a.env.Fence.ConfirmSince(ctx, 0)
 	if err == nil {
-		err = r.env.Fence.Admit(ctx, r.env.Nodes.Roster().Open())
+		err = a.env.Fence.Admit(ctx, a.env.Nodes.Roster().Open())
 	}
 	if err != nil {
 		err = Unavailable(err)
@@ -46,13 +46,13 @@ func (r *Reader) enter(ctx context.Context, under *shard.Fence) error {
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
 // with the incarnations that they are in.
-func (r *Reader) open(under *shard.Fence) []shard.Node {
-	nodes := r.env.Nodes.Roster().Open()
+func (a *arranger) open(under *shard.Fence) []shard.Node {
+	nodes := a.env.Nodes.Roster().Open()
 	if under == nil {
 		return nodes
 	}
 	for i := range nodes { // a list of its own
-		nodes[i].Incarnation = r.env.Fence.Incarnation(nodes[i].Name)
+		nodes[i].Incarnation = a.env.Fence.Incarnation(nodes[i].Name)
 	}
 	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Incarnation == "" })
 }
@@ -92,8 +92,8 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 
 // returned reports whether a node is back from which shares were taken over, this process may place
 // shards there, and a limit has nothing left to be moved from there.
-func (r *Reader) returned(l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(l.Fence), func(n shard.Node) bool {
+func (a *arranger) returned(l shard.Layout) bool {
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(a.open(l.Fence), func(n shard.Node) bool {
 		return slices.Contains(l.Fence.Lost, n.Name)
 	})
 }
@@ -150,14 +150,14 @@ func lostOf(f *membership.Fence, l shard.Layout) []string {
 
 // givenUpIn is how long it takes until a leaving shard, whose node is out, can have nothing in use
 // any more. It is false while the shard has to be asked.
-func (r *Reader) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
+func (a *arranger) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
 	if layout.Fence == nil || s.Share > 0 {
 		return 0, false
 	}
-	r.env.Fence.Refresh()
+	a.env.Fence.Refresh()
 	lasts := layout.GrantsLast()
-	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
+	if t := a.Limit.Layout(); a.Family && t != nil { // of a key the layout says less than that of its family
 		lasts = max(lasts, t.GrantsLast())
 	}
-	return r.env.Fence.GivenUpIn(s.Node, s.Incarnation, lasts)
+	return a.env.Fence.GivenUpIn(s.Node, s.Incarnation, lasts)
 }

@@ -12,7 +12,7 @@ import (
 
 // Key is one key of a family, as its process uses it.
 type Key interface {
-	proposer
+	Shards
 	// Layout is the one that the key has now by the family's record, as far as that was read.
 	Layout() *shard.Layout
 	// Moved takes in what came of a step.

@@ -50,19 +50,15 @@ const (
 )
 
 // Reader is what a process reads of a limit's record, and believes of it. Decisions do not need it.
-// It knows what a layout of the limit can be in this process (arrange.go).
 //
 // It is safe for concurrent use.
 type Reader struct {
 	*record.Watch
-	Subject
-	env          *Env
-	Highest      atomic.Int64      // the highest epoch that a shard has shown; 0: none
-	Participants atomic.Int64      // how many processes use the limit, as last heard; at least 1
-	bornAt       atomic.Int64      // since when the limit is known to exist, on the process' clock; 0: it is not
-	leads        atomic.Int64      // the epoch of the last layout by which this process replaced another
-	deleted      atomic.Bool       // never of a family
-	drive        func(epoch int64) // moves capacity in the background
+	arranger
+	bornAt  atomic.Int64      // since when the limit is known to exist, on the process' clock; 0: it is not
+	leads   atomic.Int64      // the epoch of the last layout by which this process replaced another
+	deleted atomic.Bool       // never of a family
+	drive   func(epoch int64) // moves capacity in the background
 	// Only of who holds the token: what Highest was when the exchange began, as what shards show
 	// later may be in the record by then; and since when they are known to obey a later layout than
 	// the record's; 0: they do not.
@@ -90,7 +86,7 @@ type Env struct {
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject) *Register {
-	reader := &Reader{env: env, Subject: s}
+	reader := &Reader{arranger: arranger{env: env, Subject: s}}
 	r := &Register{Reader: reader, proposing: make(chan struct{}, 1)}
 	r.drive = r.beginDriving
 	every := confirmLimitEvery
@@ -105,9 +101,9 @@ func New(env *Env, s Subject) *Register {
 }
 
 // keep is how long the record lives after it was used last.
-func (r *Reader) keep() time.Duration {
-	window := r.Limit.Wanted().Window
-	if t := r.Limit.Layout(); t != nil {
+func (a *arranger) keep() time.Duration {
+	window := a.Limit.Wanted().Window
+	if t := a.Limit.Layout(); t != nil {
 		window = max(window, t.Window)
 	}
 	return recordKeep + 2*window

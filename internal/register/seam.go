@@ -11,7 +11,6 @@ import (
 // Limit is the limit that a record tells of, as its process uses it. A register calls it with an
 // exchange or a step of a change, never with a call for permits.
 type Limit interface {
-	proposer
 	// Wanted is the limit as the code declares it, at the highest revision.
 	Wanted() Wanted
 	// Layout is the layout that the process works with, nil if it has none. It never changes.
@@ -22,8 +21,8 @@ type Limit interface {
 	Adopt(l shard.Layout) error
 }
 
-// proposer is what shards are told a layout through.
-type proposer interface {
+// Shards are those of a limit, or of a key, as they are told a layout.
+type Shards interface {
 	// Propose makes an offer to a shard, without asking for permits. The error tells of the shard.
 	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
 }
@@ -39,6 +38,7 @@ type Offer struct {
 // Subject says which limit a register is of.
 type Subject struct {
 	Limit   Limit
+	Shards  Shards
 	Name    string // as people know it
 	ID      string // as it stands in Redis keys
 	Family  bool   // the record of a family: settled at once, because its keys never move capacity
