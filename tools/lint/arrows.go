@@ -116,8 +116,7 @@ var arrows = &analysis.Analyzer{
 	Name: "arrows",
 	Doc:  "report imports against the order of the packages",
 	Run: func(pass *analysis.Pass) (any, error) {
-		path, _, _ := strings.Cut(pass.Pkg.Path(), " ") // of a package with its tests
-		folder := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+		folder := folderOf(pass)
 		for _, file := range pass.Files {
 			name := pass.Fset.Position(file.Pos()).Filename
 			if strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") {
@@ -131,6 +130,12 @@ var arrows = &analysis.Analyzer{
 		}
 		return nil, nil
 	},
+}
+
+// folderOf returns where a package is: "" for the root.
+func folderOf(pass *analysis.Pass) string {
+	path, _, _ := strings.Cut(pass.Pkg.Path(), " ") // of a package with its tests
+	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }
 
 // mayImport says whether the package in a folder may import another.

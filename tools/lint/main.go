@@ -24,6 +24,7 @@ func main() {
 		ineffassign.Analyzer,    // a value that is never read
 		analyzer.New(),          // http.MethodGet, not "GET"
 		conversions,             // a conversion that does nothing
+		sizes,                   // a type that does too much
 	}
 	for i, a := range all {
 		all[i] = excusing(a)
