@@ -101,7 +101,7 @@ func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision
 	case r == nil: // it could not be declared yet
 		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
 	case r.Limit.Scope == limit.PerParticipant:
-		m.decidePerParticipant(&r.Limit, q.n, q.upTo, d)
+		decidePerParticipant(m, &r.Limit, q.n, q.upTo, d)
 	case r.Limit.Lease > 0:
 		err = m.Leases.serve(ctx, r, q, d)
 	case q.upTo:

@@ -64,6 +64,12 @@ func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decisio
 	return ls.member.View(r).whole(ctx, q, d)
 }
 
+// Have reports whether a lease has n permits.
+func (ls *leases) Have(r *limit.Routes, n, now int64) bool {
+	l := ls.Current.Load()
+	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
+}
+
 // take takes n of the permits, and returns the place of the first of them, which is how many are
 // left.
 func (l *lease) take(n int64) (place int64, ok bool) {

@@ -180,7 +180,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 	if r.Limit.Scope == limit.PerParticipant {
 		return peekPerParticipant(m, r.Limit, r.Layout.Epoch), nil
 	}
-	st := c.unasked(r)
+	st := unasked(c, r)
 	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, sh *dispatch.Shard) error {
 		peek, err := sh.Peek(ctx, c.Process.Config.CallTimeout)
 		i := r.Layout.Index(sh.Site)
@@ -209,7 +209,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 }
 
 // unasked returns the state of a limit whose shards have told nothing yet.
-func (c *Target) unasked(r *limit.Routes) State {
+func unasked(c *Target, r *limit.Routes) State {
 	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
 		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
 	if f := r.Layout.Fence; f != nil {

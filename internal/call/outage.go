@@ -21,7 +21,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	of := c.LimitOf(r)
 	if of.Scope == limit.PerParticipant {
 		var d Decision
-		m.decidePerParticipant(of, n, upTo, &d)
+		decidePerParticipant(m, of, n, upTo, &d)
 		return d, nil
 	}
 	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
@@ -121,13 +121,6 @@ func (v *view) closed(now int64) (all bool) {
 
 // errOverloaded is what callers see of a call that was shed.
 var errOverloaded = register.Unavailable(dispatch.ErrOverloaded)
-
-// WaitsOn reports whether callers wait on after a call that ended so. That this process has too
-// much to do passes by itself.
-func (c *Target) WaitsOn(err error) bool {
-	return errors.Is(err, limit.ErrOverloaded) ||
-		c.Process.Config.OnOutage == limit.WaitOut && errors.Is(err, limit.ErrUnavailable)
-}
 
 // byMode decides a call where its limit's mode does so without asking anybody.
 func byMode(c *Target, r *limit.Routes, n int64, upTo bool, d *Decision) (decided bool) {

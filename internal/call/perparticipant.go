@@ -17,7 +17,7 @@ func (m *Member) alone() *local.Engine {
 
 // decidePerParticipant decides a call on a limit of Scope PerParticipant. Redis is not asked,
 // except in the background whether the limit was changed.
-func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d *Decision) {
+func decidePerParticipant(m *Member, limit *limit.Limit, n int64, upTo bool, d *Decision) {
 	c := m.Target
 	c.Refresh()
 	d.Limit, d.Source, d.Target = limit.Permits, telemetry.Local, c

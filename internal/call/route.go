@@ -320,12 +320,6 @@ func (m *Member) Why(r *limit.Routes, n int64) telemetry.Reason {
 	return why
 }
 
-// Leased reports whether a lease has n permits.
-func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
-	l := m.Leases.Current.Load()
-	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
-}
-
 // awayRest is how long nothing is believed to be free of a limit whose shards are all away.
 const awayRest = 250 * time.Millisecond
 
@@ -356,7 +350,7 @@ func Early(r *limit.Routes) bool {
 // 0 if they may be.
 func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
 	now := m.Target.Process.Now()
-	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leased(r, n, now) {
+	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leases.Have(r, n, now) {
 		return 0
 	}
 	next, _, _ := m.View(r).foresees(n, now)

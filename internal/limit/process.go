@@ -119,6 +119,12 @@ func (p *Process) Plainly(err error) error {
 	return err
 }
 
+// WaitsOn reports whether callers wait on after a call that ended so. That this process has too
+// much to do passes by itself.
+func (p *Process) WaitsOn(err error) bool {
+	return errors.Is(err, ErrOverloaded) || p.Config.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
+}
+
 // quarantines reports whether a shard that lost its memory must wait.
 func (p *Process) quarantines(window time.Duration) bool {
 	return p.Config.AfterLoss == Quarantine || p.Config.AfterLoss != Resume && window <= quarantined

@@ -207,7 +207,7 @@ func (c *setCall) fromMemory() {
 		}
 		of := v.Target.LimitOf(v.routes)
 		if of.Mode.AsksNobody() || of.Scope == limit.PerParticipant || v.routes != nil &&
-			!v.Leased(v.routes, v.n, v.since) && v.View(v.routes).KnownDenial(v.n, v.since, &call.Decision{}) {
+			!v.Leases.Have(v.routes, v.n, v.since) && v.View(v.routes).KnownDenial(v.n, v.since, &call.Decision{}) {
 			v.asked = true
 			c.ask(v)
 			c.lost = c.lost || !v.said.Allowed

@@ -215,7 +215,7 @@ func (s *Set) Settle(ctx context.Context, d *call.Decision, used []int64) error 
 }
 
 // ends reports whether callers do not wait on after what failed, by the limit's own policy.
-func ends(v vote) bool { return v.err != nil && !v.Target.WaitsOn(v.err) }
+func ends(v vote) bool { return v.err != nil && !v.Target.Process.WaitsOn(v.err) }
 
 // inTime returns ErrWaitTooLong if ctx ends sooner than that.
 func inTime(ctx context.Context, wait time.Duration) error {

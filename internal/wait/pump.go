@@ -159,7 +159,7 @@ func (q *pump) failed(err error) {
 	switch {
 	case q.ctx.Err() != nil:
 		q.failAll(limit.ErrClosed)
-	case q.member.Target.WaitsOn(err):
+	case q.member.Target.Process.WaitsOn(err):
 		q.nap(OutageNap/2 + chance.N(OutageNap))
 	default:
 		q.failAll(err)

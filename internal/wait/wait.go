@@ -88,7 +88,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *c
 			return err
 		case err == nil && deadline != 0 && !call.Away(r) && c.Process.Now()+int64(d.RetryAfter) > deadline:
 			return fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
-		case err != nil && !c.WaitsOn(err):
+		case err != nil && !c.Process.WaitsOn(err):
 			return err
 		}
 	}
