@@ -5,6 +5,7 @@ package forecast
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/script"
@@ -16,23 +17,32 @@ type Outlook struct {
 	Releases []Release // in order of time
 }
 
-// Release is permits that come back at a time.
+// Release is permits that come back at a time; below 0: that are booked from then on.
 type Release struct{ At, Permits int64 }
 
-// Releases lists what comes back on a shard beside what is free, and when, on the clock on which
-// the look at it was at received. room is what it holds at the most.
+// Releases lists how what a shard has free changes, and when, on the clock on which the look at it
+// was received. room is what it holds at the most. What is booked for a window that has not begun
+// takes nothing before that.
 func Releases(free int64, found *script.PeekReply, received, room int64) (releases []Release) {
-	left, at := found.Used, found.Closed
-	for i := 0; ; i++ {
-		if over := i < len(found.Releases) && found.Releases[i].In <= at; !over && room-left > free && at > 0 {
-			releases = append(releases, Release{received + int64(at), room - left - free})
-			free = room - left
+	left := found.Used
+	change := func(at time.Duration) {
+		if then := max(room-left, 0); then != free && at > 0 {
+			releases = append(releases, Release{received + int64(at), then - free})
+			free = then
 		}
-		if i == len(found.Releases) {
-			return releases
-		}
-		left, at = left-found.Releases[i].Permits, max(at, found.Releases[i].In)
 	}
+	at := found.Closed
+	for _, r := range found.Releases {
+		if r.In > at {
+			change(at)
+		}
+		if begins := r.In - found.Window; begins > at && room-left < free {
+			change(begins)
+		}
+		left, at = left-r.Permits, max(at, r.In)
+	}
+	change(at)
+	return releases
 }
 
 // Sort brings the releases into order.
