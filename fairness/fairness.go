@@ -46,13 +46,6 @@ type Ask struct {
 	Caller      int // index into the callers
 }
 
-// Term is the instant of a call and the limit in force, in the limit's own terms.
-type Term struct {
-	Now    int64 // us, never decreasing in normal use; steps back are survived
-	Window int64 // us, at least 1000
-	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
-}
-
 // Valid reports whether the caller is as its fields demand.
 func (s *Caller) Valid() bool {
 	return s.Named() && s.Weight >= 1 && s.Weight <= MaxWeight &&
