@@ -1,13 +1,12 @@
-// Package fairness decides who is served when more is asked of a limit than it has: weighted
-// max-min fairness.
+// Package fairness is about who is served when more is asked of a limit than it has: weighted
+// max-min fairness. It has what callers tell of participants, and reads what a shard keeps of them.
 //
 // It is for shardlimit itself: no release promises anything of its API. See "Versions" in
 // CONTRIBUTING.md.
 //
-// [Shares] is the definition, exact and without state. The scripts fair*.lua of package script come
-// close to it for a shard. They keep an account of each participant, estimate the level from what
-// was used and wanted lately, and pace each participant at its weight × level. [Standings] reads
-// these accounts. The package does no I/O and reads no clock.
+// The scripts fair*.lua of package script decide. They keep an account of each participant,
+// estimate the level from what was used and wanted lately, and pace each participant at its weight
+// × level. [Standings] reads these accounts. The package does no I/O and reads no clock.
 package fairness
 
 import "strings"

@@ -73,8 +73,8 @@ func (r *TakeRequest) proposed(args []string) []string {
 		seen = 1
 	}
 	var room [64]byte
-	return append(args, p.layoutText,
-		string(columns.Terms.Append(room[:0], 0, seen, p.lasts, r.known(), r.until(), p.held+1, int64(r.Fence), p.life)))
+	terms := columns.Terms.Append(room[:0], 0, seen, p.lasts, r.known(), r.until(), p.held+1, int64(r.Fence), p.life)
+	return append(args, p.layoutText, string(terms))
 }
 
 func (r *TakeRequest) arguments(args []string) []string {

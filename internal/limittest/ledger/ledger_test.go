@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/maxmin"
 )
 
 // crowd fills a ledger with participants who want more than there is.
@@ -22,8 +23,8 @@ func crowd(people int, share int64) (*Ledger, Term) {
 	return l, t
 }
 
-// TestStandings: what is read of a ledger is what its participants are paced by, and nothing of those
-// who were silent for a window.
+// TestStandings: what is read of a ledger is what its participants are paced by, and nothing of
+// those who were silent for a window.
 func TestStandings(t *testing.T) {
 	for _, people := range []int{1, 3, 40, 1100} {
 		l, term := crowd(people, 1000)
@@ -35,8 +36,9 @@ func TestStandings(t *testing.T) {
 			}
 			for _, s := range all[1:] {
 				a := l.accounts[s.ID]
-				if s.Weight != a.weight || later == 0 && (s.Entitlement != float64(a.rate)/milli || s.Demand != a.claim ||
-					s.Used == 0 && people < 1000) || later == 5 && (s.Demand != 0 || s.Entitlement != 0) {
+				if s.Weight != a.weight || later == 5 && (s.Demand != 0 || s.Entitlement != 0) ||
+					later == 0 && (s.Demand != a.claim || s.Entitlement != float64(a.rate)/milli ||
+						s.Used == 0 && people < 1000) {
 					t.Errorf("%d people, %d later: %+v, want %+v", people, later, s, a)
 				}
 			}
@@ -89,11 +91,11 @@ func TestLargeAsk(t *testing.T) {
 // thousand is that of the definition.
 func TestTheLevelIsThatOfTheDefinition(t *testing.T) {
 	l, term := crowd(1000, 100_000)
-	var claims []fairness.Claim
+	var claims []maxmin.Claim
 	for _, a := range l.accounts {
-		claims = append(claims, fairness.Claim{Demand: a.claim, Weight: a.weight})
+		claims = append(claims, maxmin.Claim{Demand: a.claim, Weight: a.weight})
 	}
-	exact := float64(slices.Max(fairness.Shares(nil, term.Share*milli, claims)))
+	exact := float64(slices.Max(maxmin.Shares(nil, term.Share*milli, claims)))
 	for id, a := range l.accounts {
 		if found := float64(a.rate); id != shared && (found < exact*0.9 || found > exact*1.1) {
 			t.Fatalf("rate %v, exact %v", found, exact)
