@@ -1,13 +1,12 @@
-// Package fairness decides who is served when more is asked of a limit than it has: weighted
-// max-min fairness.
+// Package fairness is about who is served when more is asked of a limit than it has: weighted
+// max-min fairness. It has what callers tell of participants, and reads what a shard keeps of them.
 //
 // It is for shardlimit itself: no release promises anything of its API. See "Versions" in
 // CONTRIBUTING.md.
 //
-// [Shares] is the definition, exact and without state. The scripts fair*.lua of package script come
-// close to it for a shard. They keep an account of each participant, estimate the level from what
-// was used and wanted lately, and pace each participant at its weight × level. [Standings] reads
-// these accounts. The package does no I/O and reads no clock.
+// The scripts fair*.lua of package script decide. They keep an account of each participant,
+// estimate the level from what was used and wanted lately, and pace each participant at its weight
+// × level. [Standings] reads these accounts. The package does no I/O and reads no clock.
 package fairness
 
 import "strings"
@@ -44,13 +43,6 @@ type Caller struct {
 type Ask struct {
 	Size, Count int64
 	Caller      int // index into the callers
-}
-
-// Term is the instant of a call and the limit in force, in the limit's own terms.
-type Term struct {
-	Now    int64 // us, never decreasing in normal use; steps back are survived
-	Window int64 // us, at least 1000
-	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
 }
 
 // Valid reports whether the caller is as its fields demand.

@@ -42,4 +42,4 @@ func (a Algorithm) String() string {
 func (a Algorithm) Bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
 
 // letters tell the keys of the algorithms apart, and begin the strings under them.
-var letters = [algorithms]string{"l", "c", "w", "t", "q"}
+var letters = [algorithms]string{"l", "c", "w", "k", "y"}

@@ -43,7 +43,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	if r.Rare || p.calmText == "" || len(r.Groups) == 0 || r.reports() == 1 {
 		return c, false
 	}
-	c = calmTake{layout: p.layoutText, terms: p.calmText, life: p.calmLife, fence: int64(r.Fence), until: maxTime}
+	c = calmTake{layout: p.layoutText, terms: p.calmText, life: p.calmLife, fence: int64(r.Fence), until: r.until()}
 	if first := r.Groups[0]; len(r.Groups) == 1 && first.Size == 1 && len(r.Callers) == 0 {
 		c.n, c.part = min(first.Count, p.floor), 1
 	} else {
@@ -53,9 +53,6 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 			}
 			c.n += g.Size * g.Count
 		}
-	}
-	if r.Deadline != 0 {
-		c.until = int64(max(r.Deadline, 0))
 	}
 	c.need = max(min(p.lasts, r.known()-slack), 0)
 	if p.lasts > 0 && r.Seen {

@@ -114,7 +114,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			kept, err := command(t, client, "HGETALL", ref.Ledger()).AsStrMap()
-			if _, damaged := fairness.Standings(kept, fairness.Term{Window: 1}); err != nil || damaged != nil {
+			if _, damaged := fairness.Standings(kept, 0, 1); err != nil || damaged != nil {
 				t.Errorf("%s: it is kept: %q %v", name, kept, err)
 			}
 		}

@@ -72,9 +72,9 @@ func (r *TakeRequest) proposed(args []string) []string {
 	if r.Seen {
 		seen = 1
 	}
-	var room [128]byte
-	terms := columns.Terms.Append(room[:0], 0, seen, p.lasts, r.known(), int64(r.Deadline), p.held, int64(r.Fence))
-	return append(args, p.layoutText, string(append(terms, p.lifeText...)))
+	var room [64]byte
+	terms := columns.Terms.Append(room[:0], 0, seen, p.lasts, r.known(), r.until(), p.held+1, int64(r.Fence), p.life)
+	return append(args, p.layoutText, string(terms))
 }
 
 func (r *TakeRequest) arguments(args []string) []string {
@@ -113,6 +113,14 @@ func (r *TakeRequest) reports() int64 {
 // been up for less than a quarantine lasts is then surely younger than the limit.
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), r.Proposal.lasts+slack)
+}
+
+// until is the time of the node until which state may be created, us; 0: not at all.
+func (r *Relied) until() int64 {
+	if r.Deadline == 0 {
+		return maxTime
+	}
+	return int64(max(r.Deadline, 0))
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

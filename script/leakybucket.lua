@@ -12,12 +12,12 @@
 local last, last_part = 0, 0
 
 local function parse(state)
-  last, last_part = sub(state, @leaky.date) + 0, sub(state, @leaky.part) + 0
-  return #state == @leaky.bytes and last < 1e16 and last_part >= 0 and (last_part < share or last_part == 0)
+  last, last_part = numbers('@leaky.form', state, @leaky.date.from)
+  return #state == @leaky.bytes and last < 1e16 and (last_part < share or last_part == 0)
 end
 
 local function text()
-  return format('@leaky.form', last, last_part)
+  return pack('@leaky.form', last, last_part)
 end
 
 -- The date of the bucket is the next turn, or of one that leaves when it gives up its share.

@@ -25,7 +25,7 @@ func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) 
 }
 
 func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) {
-	var n [5]int64
+	var n [4]int64
 	if err := counts(p, reply, n[:], 1); err != nil {
 		return LedgerReply{}, err
 	}
@@ -35,7 +35,7 @@ func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) 
 	}
 	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}
 	if b.Contended {
-		b.Standings, _ = fairness.Standings(fields, fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
+		b.Standings, _ = fairness.Standings(fields, n[2], n[3])
 	}
 	return b, nil
 }

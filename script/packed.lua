@@ -15,7 +15,7 @@
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
--- written. The numbers of all columns but those that buckets have of their own are bytes.
+-- written. The numbers of all columns are bytes.
 --
 -- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced. With -1, a value
 -- under key number reply[2] is not ours, or reply[3] is what the server said instead. With -2 the
@@ -40,7 +40,7 @@
 --   pace()                delay of the first permit granted next, and a part of a us over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
-local sub, find, match, format = string.sub, string.find, string.match, string.format
+local sub, match, format = string.sub, string.match, string.format
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0

@@ -11,8 +11,8 @@
 --       another algorithm takes over
 --       3.. the operation's own
 --@layout terms
-local fence = sub(ARGV[2], @terms.fence)
-if fence ~= '@terms.fence.zero' and time[1] * 1000000 + time[2] > fence + 0 then
+local was_seen, lasting, known, till, left_before, fence, lives = numbers('@terms.form', ARGV[2], 1)
+if fence > 0 and time[1] * 1000000 + time[2] > fence then
   return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0, 0}
 end
 local proposed, asked, came, minimum = epoch, nil, revision, share
@@ -27,22 +27,19 @@ if not head or epoch < proposed then
   -- It would take the caller's word for its epoch and share, so only while that is confirmed. That
   -- holds without a share, too: a floor that is as old would raise it. And it holds of a state that
   -- is behind: it may have begun anew, after a loss, by the word of one who was behind.
-  local deadline = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0
   local at = time[1] * 1000000 + time[2]
-  if proposed == 0 or deadline < 0 or (deadline > 0 and at > deadline) then
+  if proposed == 0 or at > till then
     return {0, 0, 0, 0, 0, at, 0, 0, 0, 0, 0, 0, 0, 0}
   end
 end
 if not head then
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2
-  local lasting = sub(ARGV[2], @terms.lasts) + 0
   if closed_until > 0 then -- the quarantine is over
     closed_until = 0
   elseif lasting > 0 then
     local left = 0 -- us for which what was granted last may be in use: from now on
-    local known = sub(ARGV[2], @terms.known) + 0
-    if sub(ARGV[2], @terms.seen) == '1' then
+    if was_seen == 1 then
       left = lasting
     elseif known > @SLACK then
       --@include memory
@@ -76,9 +73,8 @@ elseif epoch < proposed
     epoch, start, window = proposed, share, asked[2]
     -- What an old snapshot brought back, or a shard never gave up, beyond what the layout before
     -- left to the shard, is in force elsewhere now.
-    local kept = sub(ARGV[2], @terms.held) + 0
-    if kept >= 0 and kept < target then
-      entitled = kept
+    if left_before > 0 and left_before <= target then
+      entitled = left_before - 1
     end
   else -- what the other terms had put in force may be in use elsewhere
     entitled = min(target, minimum)

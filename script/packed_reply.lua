@@ -10,7 +10,7 @@ if renew or stepped or remark then
     and now - now % slice == touched - touched % slice) then
     -- Who is behind does not know how long a shard that was left is to be remembered.
     life = max(proposed == epoch and 0 or redis.call('PTTL', KEYS[1]),
-      ceil(min(max(again, closed, window), @MAX_FILL) / 1000) + max(sub(ARGV[2], @terms.life) + 0, ceil(window / 500)))
+      ceil(min(max(again, closed, window), @MAX_FILL) / 1000) + max(lives, ceil(window / 500)))
   end
   local done = store(life)
   if type(done) == 'table' and done.err and (renew or stepped) then -- else it harms fairness only

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -32,12 +33,11 @@ func overClock(t *testing.T, test func(t *testing.T, c *stillRedis, e *Endpoint,
 
 // damaged is a state with a byte all over a column.
 func damaged(state, column string, with byte) string {
-	at, _ := columns.Lua(column + ".at")
-	to, _ := columns.Lua(column + ".to")
-	from, _ := strconv.Atoi(at)
-	end, _ := strconv.Atoi(to)
-	own := strings.IndexByte(state, ';') + 1
-	return state[:own+from] + strings.Repeat(string([]byte{with}), end-from) + state[own+end:]
+	var from, end int
+	place, _ := columns.Lua(column)
+	_, _ = fmt.Sscanf(place, "%d, %d", &from, &end)
+	own := strings.IndexByte(state, ';')
+	return state[:own+from] + strings.Repeat(string([]byte{with}), end-from+1) + state[own+end+1:]
 }
 
 func TestForeignPacked(t *testing.T) {
@@ -47,8 +47,8 @@ func TestForeignPacked(t *testing.T) {
 			_, err := endpoint.Take(t.Context(), ref, ones(hourly(t, a, 1, 4), 3))
 			must(t, err)
 			good, _ := stored(client, ref)
-			own := strings.IndexByte(good, ';') + 1
-			once := good[:own-1] + "," + good[own+13:own+20]
+			at := strings.IndexByte(good, ';') + 1
+			once := good[:at-1] + "," + good[at+13:at+20]
 			cases := map[string][]string{
 				"a list":         {"RPUSH", ref.head, "a"},
 				"other text":     {"SET", ref.head, strings.Repeat("x", len(good))},
@@ -58,18 +58,23 @@ func TestForeignPacked(t *testing.T) {
 				"later than all": {"SET", ref.head, damaged(good, "packed.touched", 0x7f)},
 				"epoch 0":        {"SET", ref.head, letters[a] + "0" + good[2:]},
 				"no sign":        {"SET", ref.head, strings.Replace(good, ";", "", 1)},
-				"no columns":     {"SET", ref.head, good[:own]},
+				"no columns":     {"SET", ref.head, good[:at]},
 				"no permits":     {"SET", ref.head, once},
 				"0 permits":      {"SET", ref.head, once + strings.Repeat("\x00", 7)},
 				"more than all":  {"SET", ref.head, once + strings.Repeat("\x7f", 7)},
 				"too long":       {"SET", ref.head, once + strings.Repeat("\x00", 6) + "\x01\x01"},
-				"no date":        {"SET", ref.head, good[:own-1] + ",x"},
-				"a sign only":    {"SET", ref.head, good[:own-1] + ":" + good[own:]},
+				"no date":        {"SET", ref.head, good[:at-1] + ",x"},
+				"a sign only":    {"SET", ref.head, good[:at-1] + ":" + good[at:]},
 			}
-			if _, isLog := logs[a]; isLog {
-				for _, column := range []string{"count", "newest", "total", "before", "dead", "oldest"} {
-					cases["no "+column] = []string{"SET", ref.head, damaged(good, "log."+column, 0x7f)}
-				}
+			own := []string{"log.count", "log.newest", "log.total", "log.before", "log.dead", "log.oldest"}
+			switch a {
+			case AlgorithmTokenBucket:
+				own = []string{"tokens.date", "tokens.part", "tokens.since"}
+			case AlgorithmLeakyBucket:
+				own = []string{"leaky.date", "leaky.part"}
+			}
+			for _, column := range own {
+				cases["no "+column] = []string{"SET", ref.head, damaged(good, column, 0x7f)}
 			}
 			for name, words := range cases {
 				for _, operation := range []string{"take", "reserve", "settle", "peek", "clear", "drop"} {

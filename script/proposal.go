@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
-
-	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 const (
@@ -32,9 +30,9 @@ type Proposal struct {
 	algorithm       Algorithm
 	burst           int64 // 0 for algorithms that have none
 	held            int64 // the most that a state of an older epoch can hold; -1: anything
+	life            int64 // ms, of state that is unused
 	// What the scripts are told of it: the full ones, and take.lua; empty: that cannot serve it.
-	layoutText, lifeText string
-	calmText, calmLife   string
+	layoutText, calmText, calmLife string
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
@@ -107,12 +105,11 @@ func (t Terms) Proposal() (*Proposal, error) {
 	life := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
-		algorithm: t.Algorithm, burst: t.Burst, held: -1, layoutText: layoutText(t, us),
+		algorithm: t.Algorithm, burst: t.Burst, held: -1, life: life, layoutText: layoutText(t, us),
 	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 6, life))
 	p.calmText, p.calmLife = p.calmTexts(life)
 	return p, nil
 }

@@ -156,7 +156,7 @@ func TestStatusesBelowZero(t *testing.T) {
 // The parts of participants are divided by the window of their limit.
 func TestALedgerWithoutAWindowIsMalformed(t *testing.T) {
 	for window, sound := range map[int64]bool{0: false, 1: true} {
-		reply := message(t, [][]byte{integer(int64(Absent)), integer(1), integer(1), integer(window), integer(1),
+		reply := message(t, [][]byte{integer(int64(Absent)), integer(1), integer(1), integer(window),
 			binary.BigEndian.AppendUint64([]byte{'*'}, 0)})
 		_, err := parseLedger(&program{}, reply)
 		if sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {

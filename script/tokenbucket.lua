@@ -19,26 +19,26 @@
 -- A booking is taken out at its date. Until then the level is what may be taken out now so that
 -- every booking finds its permits.
 --@include bucket
-local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
+local NO_LOW = pack('@low.form', @MOST_LACKING)
+local NO_LOWS = string.rep(NO_LOW, @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
 local stock, spare = 0, FAR -- the permits in the bucket, reserved or not; what bookings leave of what will be
 
 local function parse(state)
-  date, part, since, lows, bookings =
-    sub(state, @tokens.date) + 0, sub(state, @tokens.part) + 0, sub(state, @tokens.since) + 0,
-      sub(state, @tokens.lows), sub(state, @tokens.bookings)
-  return #state >= @tokens.lows.to and not find(lows, '[^ %d]') and #bookings % @booking.bytes == 0
-    and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0)
+  date, part, since = numbers('@tokens.form', state, @tokens.date.from)
+  lows, bookings = sub(state, @tokens.lows), sub(state, @tokens.bookings)
+  return #state >= @tokens.bytes and #bookings % @booking.bytes == 0
+    and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and (part < share or part == 0)
     and since < 1e16 and (share > 0 or bookings == '')
 end
 
 local function text()
-  return format('@tokens.date..since.form', date, part, since) .. lows .. bookings
+  return pack('@tokens.form', date, part, since) .. lows .. bookings
 end
 
 -- A booking: its date, and its permits.
 local function booking(from)
-  return sub(bookings, @booking.date[from]) + 0, sub(bookings, @booking.permits[from]) + 0
+  return numbers('@booking.form', bookings, from)
 end
 
 local function look()
@@ -60,8 +60,8 @@ end
 
 -- Has what was missing in the stretch whose number is there be no more than that.
 local function lower(from, lacking)
-  lacking = min(max(lacking, 0), sub(lows, @low.permits[from]) + 0)
-  lows = sub(lows, 1, from - 1) .. format('@low.form', lacking) .. sub(lows, from + @low.bytes)
+  lacking = min(max(lacking, 0), (numbers('@low.form', lows, from)))
+  lows = sub(lows, 1, from - 1) .. pack('@low.form', lacking) .. sub(lows, from + @low.bytes)
 end
 
 -- Takes permits out at an instant.
@@ -77,7 +77,7 @@ local function advance()
   if target > 0 then
     local passed = stretches(touched)
     if passed > 0 then
-      lows = sub(string.rep('@MOST_LACKING', passed > @LOWS and @LOWS + 1 or passed) .. lows, 1, #lows)
+      lows = sub(string.rep(NO_LOW, passed > @LOWS and @LOWS + 1 or passed) .. lows, 1, #lows)
     end
   end
   while bookings ~= '' and booking(1) <= now do
@@ -158,7 +158,7 @@ if not TAKES then
     if us == 0 then
       grant(n)
     else
-      bookings = bookings .. format('@booking.form', now + us, n)
+      bookings = bookings .. pack('@booking.form', now + us, n)
       look()
     end
     return now + us
@@ -172,7 +172,7 @@ if not TAKES then
       local gone = due == at and min(had, n - canceled) or 0
       canceled = canceled + gone
       if gone < had then
-        kept = kept .. format('@booking.form', due, had - gone)
+        kept = kept .. pack('@booking.form', due, had - gone)
       end
     end
     bookings = kept
@@ -190,7 +190,7 @@ if not TAKES then
         last, least = #lows, 0
       end
       for from = 1, last, @low.bytes do
-        local lacked = sub(lows, @low.permits[from]) + 0
+        local lacked = numbers('@low.form', lows, from)
         least = lacked < least and lacked or least
         lower(from, lacked - n)
       end

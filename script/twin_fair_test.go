@@ -1,9 +1,6 @@
 package script
 
-import (
-	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/limittest/ledger"
-)
+import "github.com/shardlimit/shardlimit/internal/limittest/ledger"
 
 // fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua.
 type fair struct {
@@ -14,7 +11,7 @@ type fair struct {
 }
 
 // contends reports whether the ledger is in use for a caller.
-func (f *fair) contends(t fairness.Term) bool {
+func (f *fair) contends(t ledger.Term) bool {
 	return f.contended > 0 && f.contended+2*t.Window > t.Now
 }
 
@@ -22,7 +19,7 @@ func (f *fair) contends(t fairness.Term) bool {
 // eight times a window, by a call that is granted something or finds nothing free. Contention ends
 // after two windows in which nobody had reason to. It returns the size of the first ask that is
 // refused, 0 if none is. next is how many us it takes until more permits are free.
-func (f *fair) grant(t fairness.Term, free, next int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
+func (f *fair) grant(t ledger.Term, free, next int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
 	if !f.contends(t) {
 		f.contended = 0
 	}
@@ -59,7 +56,7 @@ func (f *fair) grant(t fairness.Term, free, next int64, open bool, r *TakeReques
 // due returns the microseconds until the participant's credit can pay for a booking, and how many
 // permits are kept from that. Then charge is to be called as [ledger.Ledger.Due] says. It is the
 // twin of fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay, kept int64, charge func(granted, us int64)) {
+func (f *fair) due(t ledger.Term, open bool, r *ReserveRequest) (pay, kept int64, charge func(granted, us int64)) {
 	if !open || r.Caller.ID == "" || !f.contends(t) {
 		return 0, 0, func(int64, int64) {}
 	}
@@ -68,7 +65,7 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay, kept int
 
 // restore makes up for permits that were not used, or were beyond what was granted if they are
 // below 0. It is the twin of fair_used.lua.
-func (f *fair) restore(t fairness.Term, who *Caller, unused int64) {
+func (f *fair) restore(t ledger.Term, who *Caller, unused int64) {
 	if unused != 0 && who.ID != "" && f.contends(t) {
 		f.ledger.Restore(t, who.ID, unused)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
+	"github.com/shardlimit/shardlimit/internal/limittest/ledger"
 )
 
 // twin is a shard of any algorithm in this process, equal to the scripts result for result: the
@@ -154,8 +155,8 @@ func (m *twin) store(v *twin) {
 // term is what the ledger is told: its participants are paced by the share, or by what that rises
 // to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
 // come here at once.
-func (f *frame) term() fairness.Term {
-	return fairness.Term{Now: f.now, Window: f.window, Share: max(f.share, f.target)}
+func (f *frame) term() ledger.Term {
+	return ledger.Term{Now: f.now, Window: f.window, Share: max(f.share, f.target)}
 }
 
 // ahead is how far ahead permits may be booked, us: a window, or as long as a burst takes to come.
@@ -440,7 +441,7 @@ func (m *twin) Ledger(now int64) LedgerReply {
 	b := LedgerReply{Status: OK, Contended: v.fair.contends(v.term())}
 	if b.Contended {
 		var err error
-		if b.Standings, err = fairness.Standings(v.fair.ledger.Fields(), v.term()); err != nil {
+		if b.Standings, err = fairness.Standings(v.fair.ledger.Fields(), v.now, v.window); err != nil {
 			panic(err) // whatever is used and reported, the scripts can read what they wrote
 		}
 	}

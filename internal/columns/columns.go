@@ -2,17 +2,12 @@
 // table each, from which Lua and Go have their offsets, widths and formats.
 package columns
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
-// Table is a string of columns, one behind the other. Numbers are bytes, the highest first, or
-// decimals, padded with blanks on the left: zeros would read as octal on miniredis.
+// Table is a string of columns, one behind the other. Numbers are bytes, the highest first.
 type Table struct {
 	Name    string // by which scripts know it
 	Before  int    // bytes in front of the first column
-	Binary  bool   // numbers are bytes; text has no form
 	Columns []Column
 }
 
@@ -20,17 +15,7 @@ type Table struct {
 type Column struct {
 	Name  string
 	Width int  // bytes; 0: to the end of the string
-	Text  bool // text of just that width; else an integer
-}
-
-func (c Column) form() string {
-	switch {
-	case c.Text:
-		return "%s"
-	case c.Width == 0:
-		return ""
-	}
-	return "%" + strconv.Itoa(c.Width) + "d"
+	Text  bool // text of just that width, which has no form; else an integer
 }
 
 // Bytes is the number of bytes up to the end of the last column.
@@ -45,43 +30,31 @@ func (t *Table) upTo(i int) int {
 	return size
 }
 
-// Form is the format of all columns, as both fmt and Lua's string.format take it, or if they are
-// bytes as struct.pack does.
+// Form is the format of all columns, as struct.pack takes it in Lua.
 func (t *Table) Form() string { return t.forms(0, len(t.Columns)) }
 
 func (t *Table) forms(from, to int) string {
-	var all strings.Builder
-	if t.Binary {
-		all.WriteByte('>')
-	}
+	all := ">"
 	for _, c := range t.Columns[from:to] {
-		switch {
-		case !t.Binary:
-			all.WriteString(c.form())
-		case c.Width > 0 && !c.Text:
-			all.WriteString("I" + strconv.Itoa(c.Width))
+		if c.Width > 0 && !c.Text {
+			all += "I" + strconv.Itoa(c.Width)
 		}
 	}
-	return all.String()
+	return all
 }
 
 // Append writes as many columns as there are numbers, beginning with the one of that index. It
 // allocates nothing. Every number must fit.
 func (t *Table) Append(text []byte, first int, numbers ...int64) []byte {
 	for i, n := range numbers {
-		width := t.Columns[first+i].Width
-		if !t.Binary {
-			text = pad(text, n, width)
-			continue
-		}
-		for shift := 8 * (width - 1); shift >= 0; shift -= 8 {
+		for shift := 8 * (t.Columns[first+i].Width - 1); shift >= 0; shift -= 8 {
 			text = append(text, byte(n>>shift))
 		}
 	}
 	return text
 }
 
-// Numbers reads as many columns of bytes as there are places for, beginning with the first, and
+// Numbers reads as many columns as there are places for, beginning with the first, and
 // reports whether the text has them.
 func (t *Table) Numbers(text string, dst []int64) bool {
 	for i := range dst {
@@ -96,14 +69,4 @@ func (t *Table) Numbers(text string, dst []int64) bool {
 		text = text[width:]
 	}
 	return true
-}
-
-func pad(text []byte, n int64, width int) []byte {
-	const blanks = "                    "
-	var room [20]byte
-	digits := strconv.AppendInt(room[:0], n, 10)
-	if width > len(digits) {
-		text = append(text, blanks[:width-len(digits)]...)
-	}
-	return append(text, digits...)
 }

@@ -2,7 +2,6 @@ package columns
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,12 +12,12 @@ import (
 // means nothing.
 //
 //	head.bytes          how long it is; cell.bytes[32]: how long 32 of them are
-//	head.form           its format, as string.format takes it, or struct.pack
+//	head.form           its format, as struct.pack takes it
 //	head.total          "203, 217": where a column begins and ends, as string.sub takes it; of
 //	                    one that reaches to the end of the string, only where it begins
 //	cell.date[i]        "i, i + 15": the same where the string begins at i of another one
 //	cell.date[..i]      "i - 28, i - 13": the same where the string ends at i of another one
-//	head.total.from     203; .to 217; cell.date.from[..i]: i - 28
+//	head.total.from     203; cell.date.from[..i]: i - 28
 //	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do
 //	head.total.form     its format
 //	head.total.zero     what it is if the number is 0
@@ -65,21 +64,12 @@ func (t *Table) lua(first, end int, attribute, index string) (string, bool) {
 			ends = ends[:1]
 		}
 		return t.shifted(index, ends), true
-	case "to":
-		return strconv.Itoa(to), true
 	case "at":
 		return strconv.Itoa(from - 1), true
 	case "form":
 		return t.forms(first, end), true
 	case "zero":
-		if t.Binary {
-			return strings.Repeat(`\0`, to-from+1), true
-		}
-		zero := ""
-		for _, c := range t.Columns[first:end] {
-			zero += fmt.Sprintf("%*d", c.Width, 0)
-		}
-		return zero, true
+		return strings.Repeat(`\0`, to-from+1), true
 	}
 	return "", false
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -94,8 +93,8 @@ func (o *Offer) by(at int64) (n int64) {
 }
 
 // Split spreads n permits over shards for the earliest instant at which they have so many together:
-// by weighted max-min fairness, so that no shard is asked for more than its part while another one
-// has room. The parts are nil if there is no such instant.
+// each gives its part by weight, as far as it has that then, and the first that have more give the
+// rest. The parts are nil if there is no such instant.
 func Split(offers []Offer, n int64) (parts []int64, at int64) {
 	var all Outlook
 	for i := range offers {
@@ -110,9 +109,18 @@ func Split(offers []Offer, n int64) (parts []int64, at int64) {
 	if !ok {
 		return nil, 0
 	}
-	claims := make([]fairness.Claim, len(offers))
+	parts, sum, left := make([]int64, len(offers)), 0.0, n
 	for i := range offers {
-		claims[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].Weight}
+		sum += float64(max(offers[i].Weight, 1))
 	}
-	return fairness.Shares(nil, n, claims), at
+	for i := range offers {
+		part := float64(n) * float64(max(offers[i].Weight, 1)) / sum // the product may be no int64
+		parts[i] = min(offers[i].by(at), int64(part))
+		left -= parts[i]
+	}
+	for i := range offers {
+		more := min(offers[i].by(at)-parts[i], left)
+		parts[i], left = parts[i]+more, left-more
+	}
+	return parts, at
 }

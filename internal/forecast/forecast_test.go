@@ -53,7 +53,8 @@ func TestOutlookFollowsWhatComesBack(t *testing.T) {
 	}
 }
 
-// A split is for the earliest instant, asks no shard for more than it has then, and comes to n.
+// A split is for the earliest instant, asks no shard for more than it has then, or for less than
+// its part by weight if it has that, and comes to n.
 func TestASplitIsForTheEarliestInstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers, most := someOffers(t)
@@ -71,7 +72,10 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 			}
 			return
 		}
-		got, at := int64(0), int64(0)
+		got, at, weights := int64(0), int64(0), int64(0)
+		for i := range offers {
+			weights += offers[i].Weight
+		}
 		for sum(at) < n {
 			at++
 		}
@@ -79,8 +83,10 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 			t.Errorf("%d permits are for %d, which are there by %d", n, when, at)
 		}
 		for i, part := range parts {
-			if got += part; part > offers[i].by(at) {
-				t.Errorf("shard %d is asked for %d of %d", i, part, offers[i].by(at))
+			most := offers[i].by(at)
+			if got += part; part > most || part < min(most, n*offers[i].Weight/weights) {
+				t.Errorf("shard %d, which has %d of weight %d of %d, is asked for %d", i, most, offers[i].Weight,
+					weights, part)
 			}
 		}
 		if got != n {

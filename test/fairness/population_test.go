@@ -16,9 +16,9 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
+	"github.com/shardlimit/shardlimit/internal/maxmin"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
@@ -198,7 +198,7 @@ func (w *populace) come(ctx context.Context, i int, rng *rand.Rand) {
 // result compares what members had with what they were entitled to.
 func (w *populace) result(calls int64) played {
 	all := w.p.limit() * w.p.windows
-	var claims []fairness.Claim
+	var claims []maxmin.Claim
 	wanted, got := int64(0), int64(0)
 	for i := range w.p.members {
 		m := &w.p.members[i]
@@ -213,16 +213,16 @@ func (w *populace) result(calls int64) played {
 		if m.to > 0 && m.to <= time.Duration(w.p.from)*measuredWindow {
 			want = 0
 		}
-		claims = append(claims, fairness.Claim{Demand: want, Weight: max(m.weight, 1) * 1000})
+		claims = append(claims, maxmin.Claim{Demand: want, Weight: max(m.weight, 1) * 1000})
 		wanted, got = wanted+want, got+w.got[i].Load()
 	}
 	var parts []float64
-	for i, share := range fairness.Shares(nil, all, claims) {
+	for i, share := range maxmin.Shares(nil, all, claims) {
 		if share > 0 && (w.p.judged == nil || w.p.judged(i)) {
 			parts = append(parts, float64(w.got[i].Load())/float64(share))
 		}
 	}
-	return played{Jain: fairness.Jain(parts), Least: slices.Min(parts), Most: slices.Max(parts),
+	return played{Jain: maxmin.Jain(parts), Least: slices.Min(parts), Most: slices.Max(parts),
 		Use: float64(got) / float64(min(wanted, all)), Calls: float64(calls) / math.Max(float64(got), 1)}
 }
 

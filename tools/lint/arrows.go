@@ -27,8 +27,9 @@ var allowed = map[string][]string{
 	"internal/clock":     {},
 	"internal/chance":    {},
 	"internal/columns":   {},
+	"internal/maxmin":    {},
 	"internal/problem":   {},
-	"internal/forecast":  {"fairness", "script"},
+	"internal/forecast":  {"script"},
 	"internal/local":     {"internal/clock", "script"},
 	"internal/majority":  {},
 	"internal/telemetry": {"internal/clock", "script", "go.opentelemetry.io/otel"},
@@ -102,7 +103,7 @@ var allowed = map[string][]string{
 var io = []string{"net", "os"}
 
 // pure are the packages without I/O.
-var pure = []string{"shard", "fairness", "internal/majority", "envoylimit/rules"}
+var pure = []string{"shard", "fairness", "internal/majority", "internal/maxmin", "envoylimit/rules"}
 
 // reserved says where a package is imported by what is no test, and nowhere else.
 var reserved = map[string][]string{

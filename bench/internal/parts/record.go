@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/maxmin"
 )
 
 // Record is what each participant asked for and got, counted in bins of equal
@@ -107,15 +107,15 @@ func total(xs []float64) (sum float64) {
 // a permit is some per cent of what a small participant gets in a window.
 const fine = 1000
 
-// Entitled divides a capacity by weighted max-min, as package fairness does, to a
+// Entitled divides a capacity by weighted max-min, as package maxmin does, to a
 // thousandth of a permit.
 func Entitled(weights, demands []float64, capacity float64) []float64 {
-	claims := make([]fairness.Claim, len(demands))
+	claims := make([]maxmin.Claim, len(demands))
 	for i := range claims {
-		claims[i] = fairness.Claim{Demand: units(demands[i]), Weight: units(weights[i])}
+		claims[i] = maxmin.Claim{Demand: units(demands[i]), Weight: units(weights[i])}
 	}
 	entitled := make([]float64, len(demands))
-	for i, share := range fairness.Shares(nil, units(capacity), claims) {
+	for i, share := range maxmin.Shares(nil, units(capacity), claims) {
 		entitled[i] = float64(share) / fine
 	}
 	return entitled

@@ -20,7 +20,7 @@ const (
 // contest is a shard for whose permits rivals contend, in steps of a millisecond.
 type contest struct {
 	ledger    Ledger
-	term      fairness.Term
+	term      Term
 	free      int64
 	contended bool                       // somebody was refused: only then there is a ledger
 	log       [simWindow / simStep]int64 // what was granted in each step of the last window
@@ -43,7 +43,7 @@ type rival struct {
 }
 
 func newContest(share int64) *contest {
-	return &contest{term: fairness.Term{Now: epoch, Window: simWindow, Share: share}, free: share,
+	return &contest{term: Term{Now: epoch, Window: simWindow, Share: share}, free: share,
 		rng: rand.New(rand.NewPCG(7, uint64(share)))}
 }
 

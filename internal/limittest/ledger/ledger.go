@@ -35,6 +35,13 @@ const (
 	most         = 1_000_000_000_000_000
 )
 
+// Term is the instant of a call and the limit in force, in the limit's own terms.
+type Term struct {
+	Now    int64 // us, never decreasing in normal use; steps back are survived
+	Window int64 // us, at least 1000
+	Share  int64 // permits per window by which participants are paced: the share, or what that rises to
+}
+
 // Ledger keeps the accounts of the participants of one shard under contention. Each account paces
 // its participant by a bucket of credit, which fills at weight × level. The log of the shard
 // decides how much may be granted at all: a ledger that is wrong harms fairness only.
@@ -96,7 +103,7 @@ func (l *Ledger) Clear() { *l = Ledger{} }
 // back, 0: at once. It returns the permits granted in all and the size of the first ask that was
 // refused, 0 if none was. next is the number of microseconds until more permits are free. Callers
 // and asks must be valid, and every ask's caller must exist.
-func (l *Ledger) Grant(grants, retry []int64, t fairness.Term, free, next int64, callers []fairness.Caller,
+func (l *Ledger) Grant(grants, retry []int64, t Term, free, next int64, callers []fairness.Caller,
 	asks []fairness.Ask) (perAsk, perCaller []int64, granted, refused int64) {
 	left, from, refusedAsk, wants := free, len(grants), len(asks), int64(1)
 	if len(asks) > 0 {
@@ -141,7 +148,7 @@ func (l *Ledger) Grant(grants, retry []int64, t fairness.Term, free, next int64,
 // open returns the account of a caller, which states its claim at most sixteen times a window. One
 // that was not held back asks whether it still need not be. A name that has no account is served
 // from the shared one, and gets one for the next time.
-func (l *Ledger) open(t fairness.Term, caller *fairness.Caller, wants int64) *account {
+func (l *Ledger) open(t Term, caller *fairness.Caller, wants int64) *account {
 	a := l.accounts[caller.ID]
 	if a == nil {
 		l.begin(t, caller.ID)
@@ -167,7 +174,7 @@ func (l *Ledger) open(t fairness.Term, caller *fairness.Caller, wants int64) *ac
 // turn returns for how long the last account seems to have gathered credit when it is new, and
 // wants so many permits. Where all cannot have as many in a window, those of the first window are
 // so served in turn: else nobody could pay for many windows.
-func (l *Ledger) turn(t fairness.Term, wants int64) int64 {
+func (l *Ledger) turn(t Term, wants int64) int64 {
 	if l.count*wants <= t.Share || t.Now-l.opened >= t.Window {
 		return 0
 	}
@@ -177,7 +184,7 @@ func (l *Ledger) turn(t fairness.Term, wants int64) int64 {
 
 // begin brings the sums to the half window under way. Then whoever was silent for a window
 // gives way if there is no room.
-func (l *Ledger) begin(t fairness.Term, asks string) {
+func (l *Ledger) begin(t Term, asks string) {
 	if l.accounts == nil {
 		l.accounts, l.opened = map[string]*account{shared: {weight: milli, empty: t.Now}}, t.Now
 	}
@@ -207,7 +214,7 @@ func (l *Ledger) begin(t fairness.Term, asks string) {
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
 // to back it, so that overstating gains nothing. It is heavy if it wants what it had as such, or
 // more than there is: else one that is left alone would be paced as if all were there.
-func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
+func (l *Ledger) state(t Term, a *account, caller *fairness.Caller) {
 	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
 	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
 	a.waited = int64(float64(a.waited) * kept)
@@ -241,7 +248,7 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 // Callers that wait for single permits do not book. A participant that is refused one beside
 // bookings, and could pay for it, is owed what it lacks of its part. Collections of much of the
 // share are not owed: they are booked.
-func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
+func (l *Ledger) stay(t Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
 	short := int64(0)
@@ -264,7 +271,7 @@ func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 }
 
 // add counts an account in the sum of the half window of its claim, or takes it out of that.
-func (l *Ledger) add(t fairness.Term, a *account, sign float64) {
+func (l *Ledger) add(t Term, a *account, sign float64) {
 	i := a.stated*2/t.Window + a.longer - l.half + 1
 	if i < 0 || i > 2 {
 		return
@@ -281,7 +288,7 @@ func (l *Ledger) add(t fairness.Term, a *account, sign float64) {
 // into light and heavy that is no higher than the true one, and whoever wants its part or more
 // finds that out when it next states its claim. So it climbs to the true level: Newton's iteration,
 // one participant at a time.
-func (l *Ledger) rate(t fairness.Term, a *account) int64 {
+func (l *Ledger) rate(t Term, a *account) int64 {
 	light, weight := l.sums[0].light+l.sums[1].light+l.sums[2].light, float64(a.weight)
 	heavy := l.sums[0].heavy + l.sums[1].heavy + l.sums[2].heavy
 	all := float64(t.Share) * milli
@@ -304,7 +311,7 @@ type purse struct {
 	unserved float64 // permits that it asked for and did not get
 }
 
-func (a *account) purse(t fairness.Term) purse {
+func (a *account) purse(t Term) purse {
 	e := float64(a.rate) / milli
 	p := purse{account: a, part: e, depth: depth(e)}
 	p.credit = min(float64(float64(t.Now-a.empty)*e)/float64(t.Window), p.depth)
@@ -320,7 +327,7 @@ const largeBooking = 16
 
 // headroom is how many permits are kept free for those who have all their credit left. A permit or
 // two are too much of a small share.
-func headroom(t fairness.Term) float64 {
+func headroom(t Term) float64 {
 	if kept := headroomPart * float64(t.Share); kept >= 2 {
 		return kept
 	}
@@ -329,7 +336,7 @@ func headroom(t fairness.Term) float64 {
 
 // may returns how many permits the credit allows out of left ones. The emptier the credit, the more
 // must stay free.
-func (p *purse) may(t fairness.Term, left int64) float64 {
+func (p *purse) may(t Term, left int64) float64 {
 	kept := headroom(t)
 	slope := kept / p.depth
 	return math.Floor(min(p.credit, (float64(left)-kept+float64(slope*(p.credit+1)))/(1+slope)))
@@ -340,7 +347,7 @@ func (p *purse) may(t fairness.Term, left int64) float64 {
 func (p *purse) beyond() bool { return p.credit >= p.depth || p.heavy == 0 && p.credit >= 0 }
 
 // allow returns how many asks of a group are granted out of left permits.
-func (p *purse) allow(t fairness.Term, ask fairness.Ask, left int64) int64 {
+func (p *purse) allow(t Term, ask fairness.Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
 	if p.part == 0 || fit == 0 {
 		return fit
@@ -353,7 +360,7 @@ func (p *purse) allow(t fairness.Term, ask fairness.Ask, left int64) int64 {
 }
 
 // spend charges an account for permits.
-func (p *purse) spend(t fairness.Term, permits int64) {
+func (p *purse) spend(t Term, permits int64) {
 	p.used = int64(max(0, min(float64(p.used)+float64(2*float64(permits)*milli), most)))
 	if p.part > 0 {
 		p.credit -= float64(permits)
@@ -364,7 +371,7 @@ func (p *purse) spend(t fairness.Term, permits int64) {
 }
 
 // emptied returns when an account is empty, or was, that has so much credit now.
-func emptied(t fairness.Term, rate int64, credit float64) int64 {
+func emptied(t Term, rate int64, credit float64) int64 {
 	us := math.Floor(float64(credit*milli)*float64(t.Window)/float64(rate) + 0.5)
 	return max(t.Now-int64(max(us, -most)), 0)
 }
@@ -379,7 +386,7 @@ func emptied(t fairness.Term, rate int64, credit float64) int64 {
 // has grown by as much, or is full: so they do not all come at one release. One whose callers wait
 // does that, too, while nothing is free beside the headroom, but no longer than a tenth of a
 // second: others may leave.
-func (p *purse) hint(t fairness.Term, left, next, refused, waiting int64) int64 {
+func (p *purse) hint(t Term, left, next, refused, waiting int64) int64 {
 	if p.part == 0 {
 		return 0
 	}
@@ -421,7 +428,7 @@ func (p *purse) hint(t fairness.Term, left, next, refused, waiting int64) int64 
 // want single ones; and what is to be called with how many were booked, 0 if none, and in how many
 // microseconds they come, or it should. As for a take, a full account pays for more than it can
 // hold. Of the reports only Waiting counts.
-func (l *Ledger) Due(t fairness.Term, caller fairness.Caller,
+func (l *Ledger) Due(t Term, caller fairness.Caller,
 	permits int64) (us, kept int64, charge func(booked, in int64)) {
 	caller.Unmet = 0
 	p := l.open(t, &caller, permits).purse(t)
@@ -444,7 +451,7 @@ func (l *Ledger) Due(t fairness.Term, caller fairness.Caller,
 
 // Restore gives credit back for permits that were not used. Below 0 they were used and not granted:
 // credit pays for them.
-func (l *Ledger) Restore(t fairness.Term, id string, permits int64) {
+func (l *Ledger) Restore(t Term, id string, permits int64) {
 	a := l.accounts[id]
 	if a == nil {
 		a = l.accounts[shared]

@@ -8,8 +8,8 @@ import (
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
-	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/maxmin"
 )
 
 const (
@@ -125,11 +125,11 @@ func (p part) ratio() float64 { return float64(p.got) / float64(max(p.entitled, 
 // entitled divides the permits of a window among workers that want so many each, by max-min
 // fairness.
 func entitled(permits int64, wants []int64) []int64 {
-	claims := make([]fairness.Claim, len(wants))
+	claims := make([]maxmin.Claim, len(wants))
 	for i, want := range wants {
-		claims[i] = fairness.Claim{Demand: want, Weight: 1}
+		claims[i] = maxmin.Claim{Demand: want, Weight: 1}
 	}
-	return fairness.Shares(nil, permits, claims)
+	return maxmin.Shares(nil, permits, claims)
 }
 
 // divide sums up for each worker the whole windows that are judged, and reports whether there are
@@ -167,7 +167,7 @@ func divisionOf(workers []part) division {
 	if len(ratios) == 0 {
 		return division{jain: 1, least: 1, all: 1} // nobody wants anything
 	}
-	return division{jain: fairness.Jain(ratios), least: slices.Min(ratios), all: sum.ratio()}
+	return division{jain: maxmin.Jain(ratios), least: slices.Min(ratios), all: sum.ratio()}
 }
 
 // verdict holds the division against what is promised. It says little about fairness where permits

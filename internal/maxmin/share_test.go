@@ -1,4 +1,4 @@
-package fairness
+package maxmin
 
 import (
 	"math"

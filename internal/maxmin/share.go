@@ -1,4 +1,6 @@
-package fairness
+// Package maxmin is the definition of fair parts, exact and without state: weighted max-min
+// fairness. The tool, the benchmark and tests judge by it what scripts come close to.
+package maxmin
 
 import (
 	"cmp"
