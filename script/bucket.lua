@@ -10,7 +10,7 @@ local retry -- each of the two has its own
 local give_back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 local room, level = 0, 0 -- the burst that goes with the share in force; what nobody has reserved of it
-local reserved = 0       -- permits that are booked ahead
+local reserved, spare = 0, 0 -- permits that are booked ahead; what these leave of what will be there
 
 -- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
 -- 2^42, b < 2^50, the quotient < 2^53.
@@ -119,10 +119,12 @@ if not TAKES then
   end
 
   function releases(reply)
-    local step = max(ceil((room - level) / @MAX_RELEASES), 1)
-    for from = level, room - 1, step do
+    local from, step = level, max(ceil((room - level) / (@MAX_RELEASES - 1)), 1)
+    while from < room do
       local to = min(from + step, room)
+      to = from < spare and spare < to and spare or to -- what is left comes sooner than what is behind
       reply[#reply + 1], reply[#reply + 2] = retry(to), to - from
+      from = to
     end
   end
 end

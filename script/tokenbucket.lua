@@ -22,7 +22,7 @@
 local NO_LOW = pack('@low.form', @MOST_LACKING)
 local NO_LOWS = string.rep(NO_LOW, @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
-local stock, spare = 0, FAR -- the permits in the bucket, reserved or not; what bookings leave of what will be
+local stock = 0 -- the permits in the bucket, reserved or not
 
 local function parse(state)
   date, part, since = numbers('@tokens.form', state, @tokens.date.from)

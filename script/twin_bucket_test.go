@@ -7,6 +7,7 @@ type bucket struct {
 	date, part  int64 // the bucket is full at date + part/share
 	room, level int64 // found by measure
 	reserved    int64 // permits that are booked ahead
+	spare       int64 // what these leave of what will be there; 0: a queue has none
 }
 
 // full returns when the bucket is full, rounded up.
@@ -120,9 +121,12 @@ func (b *bucket) soonestBy(f *frame, retry func(*frame, int64) int64) int64 {
 
 // releasesBy is releases, given the algorithm's retry.
 func (b *bucket) releasesBy(f *frame, retry func(*frame, int64) int64) (releases []Release) {
-	step := (b.room - b.level + MaxReleases - 1) / MaxReleases
+	step := (b.room - b.level + MaxReleases - 2) / (MaxReleases - 1)
 	for from := b.level; from < b.room; {
 		to := min(from+step, b.room)
+		if from < b.spare && b.spare < to {
+			to = b.spare
+		}
 		releases = append(releases, Release{In: duration(retry(f, to)), Permits: to - from})
 		from = to
 	}

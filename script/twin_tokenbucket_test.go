@@ -14,8 +14,7 @@ type tokenBucket struct {
 	lows     [mostLows + 1]int64
 	bookings []dated // what is booked ahead, by date; never changed in place, as copies of the state share it
 
-	// found by look: the permits in the bucket, reserved or not; what bookings leave of those to be
-	stock, spare int64
+	stock int64 // the permits in the bucket, reserved or not; found by look
 }
 
 func (t *tokenBucket) clone() rule {
