@@ -144,3 +144,26 @@ func (c *aloneCaller) allow(n int64) {
 	}
 	c.granted = append(c.granted, d)
 }
+
+// A booking over two buckets is dated a little later than each has it. What they gain until then
+// beside it is nobody's, so it is not refused from memory.
+func TestABookingsSlackIsNotRefused(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: 100 * time.Millisecond, Algorithm: shardlimit.TokenBucket,
+			Shards: 2})
+		allow := func(n int64, want bool) {
+			t.Helper()
+			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != want {
+				t.Fatalf("%d: %+v, %v", n, d, err)
+			}
+		}
+		allow(1000, true)
+		r, err := l.Reserve(t.Context(), 424)
+		if err != nil || r.Delay() < 43*time.Millisecond {
+			t.Fatalf("%v, %v", r, err)
+		}
+		allow(729, false) // looks at what is ahead
+		time.Sleep(2 * time.Millisecond)
+		allow(2, true)
+	})
+}
