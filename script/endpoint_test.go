@@ -20,7 +20,7 @@ import (
 // proposal is one for a sliding log.
 func proposal(tb testing.TB, epoch, share int64, window time.Duration) *Proposal {
 	tb.Helper()
-	return terms(tb, Terms{Epoch: epoch, Target: share, Floor: share, Window: window, Quarantine: true})
+	return terms(tb, Terms{Epoch: epoch, Target: share, Floor: share, Window: window, Quarantine: time.Microsecond})
 }
 
 func asks(p *Proposal, size, count int64) *TakeRequest {

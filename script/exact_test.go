@@ -104,9 +104,9 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			}
 			least := time.Duration(rapid.SampledFrom([]int64{0, 0, 1, p.window / 4, 2 * p.window}).Draw(t,
 				"least")) * time.Microsecond
-			reply = twin.Reserve(now,
-				&ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least}).TakeReply
-			at += int64(reply.Delay / time.Microsecond)
+			booked := twin.Reserve(now,
+				&ReserveRequest{Proposal: p, Permits: size, MaxDelay: 5 * duration(p.window), MinDelay: least})
+			reply, at = booked.TakeReply, at+int64(booked.Delay/time.Microsecond)
 		} else {
 			reply = twin.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}})
 		}
@@ -114,7 +114,6 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			from := int64(len(history))
 			if at > now {
 				history = append(history, act{at, size})
-				reply.Delay = 0
 			} else {
 				history = append(history, acts(a, now, &reply)...)
 			}
@@ -152,12 +151,12 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 					Epoch: epoch, Target: permits, Floor: permits, Window: window, Algorithm: a,
 				}), 1))
 			}
-			if r := ask(1, 1, time.Minute, epoch0); r.Granted != 1 || r.Delay != 0 {
+			if r := ask(1, 1, time.Minute, epoch0); r.Granted != 1 || r.DelayOf(0) != 0 {
 				t.Fatalf("%v: %+v", a, r)
 			}
 			wait := change.wait[a]
 			if r := ask(2, change.permits, change.window, epoch0+6*second); wait > 0 && r.Retry != wait ||
-				(r.Granted == 1) != (wait == 0) || r.Delay != 0 {
+				(r.Granted == 1) != (wait == 0) || r.DelayOf(0) != 0 {
 				t.Errorf("%s, %v: wait %s, want %s: %+v", name, a, r.Retry, wait, r)
 			}
 		}
@@ -178,8 +177,8 @@ func TestTheNextTurnIsAnIntervalAfterTheLast(t *testing.T) {
 	} {
 		got := twin.Take(epoch0+step.at.Microseconds(), ones(terms(t, Terms{Epoch: int64(i + 1), Target: step.permits,
 			Floor: step.permits, Window: 10 * time.Second, Burst: 100, Algorithm: AlgorithmLeakyBucket}), step.take))
-		if got.Granted != step.take || step.at+got.Delay != step.first {
-			t.Errorf("step %d: the first after %s: %+v", i, step.at+got.Delay, got)
+		if got.Granted != step.take || step.at+got.DelayOf(0) != step.first {
+			t.Errorf("step %d: the first after %s: %+v", i, step.at+got.DelayOf(0), got)
 		}
 	}
 }

@@ -31,9 +31,12 @@ type Proposal struct {
 	burst           int64 // 0 for algorithms that have none
 	held            int64 // the most that a state of an older epoch can hold; -1: anything
 	life            int64 // ms, of state that is unused
-	// What the scripts are told of it: the full ones, and take.lua; empty: that cannot serve it.
-	layoutText, calmText, calmLife string
+	texts
 }
+
+// texts are what the scripts are told of a proposal: the full ones, and take.lua; empty: that cannot
+// serve it.
+type texts struct{ layoutText, calmText, calmLife string }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
 // force at once.
@@ -66,12 +69,10 @@ type Terms struct {
 	// bucket then gives its share up only as what it let through leaves the window: nothing in the
 	// bucket remembers that, and the others do not count it. Other algorithms ignore it.
 	Retire bool
-	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it
-	// forgot can be in use (true), or start fresh (false).
-	Quarantine bool
-	// Least is how long a quarantine lasts at least. A lost state may have given its share up: then
-	// nobody may rely any more on what was read before that.
-	Least time.Duration
+	// Quarantine is how long at least the shard grants nothing where its node lost its memory, and
+	// until nothing that it forgot can be in use; 0: it starts fresh. A lost state may have given
+	// its share up: then nobody may rely any more on what was read before that.
+	Quarantine time.Duration
 }
 
 // MaxFill bounds how long it may take to fill an empty bucket.
@@ -99,17 +100,18 @@ func (t Terms) Proposal() (*Proposal, error) {
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}
-	if lasts = max(lasts, int64(t.Least/time.Microsecond)); !t.Quarantine {
+	if lasts = max(lasts, int64(t.Quarantine/time.Microsecond)); t.Quarantine == 0 {
 		lasts = 0
 	}
 	life := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
-		algorithm: t.Algorithm, burst: t.Burst, held: -1, life: life, layoutText: layoutText(t, us),
+		algorithm: t.Algorithm, burst: t.Burst, held: -1, life: life,
 	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
+	p.layoutText = layoutText(t, us)
 	p.calmText, p.calmLife = p.calmTexts(life)
 	return p, nil
 }

@@ -33,13 +33,14 @@ type ReserveRequest struct {
 //   - At is what Settle needs to cancel them, exactly and without moving what others have booked:
 //     under a sliding log the shard time, in microseconds, from which on the permits may be used,
 //     now or ahead;
-//   - Delay is the time from when the shard answered until the permits may be used; 0: at once;
 //   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be
 //     granted as in a take;
 //   - Used counts what is booked ahead, so it may be more than Share;
 //   - Before is Free and Granted together.
 type ReserveReply struct {
 	TakeReply
+	// Delay is the time from when the shard answered until the permits may be used; 0: at once.
+	Delay time.Duration
 	// Paced is set if the request was refused for the sake of others only: so long will it take
 	// until the participant's credit can pay for it. It would be granted with a MinDelay of so
 	// much, as far as there is room, or later.
@@ -99,7 +100,5 @@ func (r *ReserveRequest) parse(p *program, reply []rueidis.RedisMessage) (Reserv
 	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {
 		return ReserveReply{}, malformed(p, "not what was asked for")
 	}
-	booking := ReserveReply{TakeReply: common(n[:]), Paced: duration(n[reservePaced])}
-	booking.Delay = duration(n[reserveDelay])
-	return booking, nil
+	return ReserveReply{common(n[:]), duration(n[reserveDelay]), duration(n[reservePaced])}, nil
 }

@@ -83,7 +83,7 @@ func (s *stage) proposal() *Proposal {
 	}
 	offer := Terms{Epoch: epoch, Revision: rapid.Int64Range(0, 2).Draw(s.t, "revision"), Target: target, Floor: floor,
 		Window: window, Keep: keep, Algorithm: s.algorithm,
-		Quarantine: rapid.IntRange(0, 2).Draw(s.t, "quarantine") == 0}
+		Quarantine: rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond}).Draw(s.t, "quarantine")}
 	if offer.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; offer.HeldKnown {
 		offer.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")
 	}

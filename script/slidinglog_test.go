@@ -115,21 +115,21 @@ func TestLostMemory(t *testing.T) {
 	const hour = int64(time.Hour / time.Microsecond)
 	const unknown = -1
 	for name, c := range map[string]struct {
-		up, known        time.Duration // since when the server is up, and since when the limit is known
-		seen, quarantine bool
-		closed           time.Duration
+		up, known     time.Duration // since when the server is up, and since when the limit is known
+		seen, resumes bool
+		closed        time.Duration
 	}{
-		"new limit, new node":         {5 * time.Second, 0, false, true, 0},
-		"old limit, old node":         {time.Hour, 2 * time.Hour, false, true, 0},
-		"old limit, restarted":        {5 * time.Second, time.Hour, false, true, 56 * time.Second},
-		"old limit, just restarted":   {0, 3 * time.Second, false, true, time.Minute},
-		"hardly older than it":        {5 * time.Second, 6 * time.Second, false, true, 0},
-		"older than the node":         {5 * time.Second, 6*time.Second + time.Microsecond, false, true, 56 * time.Second},
-		"resumed":                     {5 * time.Second, time.Hour, false, false, 0},
-		"seen alive":                  {time.Hour, 0, true, true, time.Minute},
-		"seen alive, resumed":         {time.Hour, 0, true, false, 0},
-		"uptime not told":             {unknown, time.Hour, false, true, 0},
-		"seen alive, uptime not told": {unknown, 0, true, true, time.Minute},
+		"new limit, new node":         {5 * time.Second, 0, false, false, 0},
+		"old limit, old node":         {time.Hour, 2 * time.Hour, false, false, 0},
+		"old limit, restarted":        {5 * time.Second, time.Hour, false, false, 56 * time.Second},
+		"old limit, just restarted":   {0, 3 * time.Second, false, false, time.Minute},
+		"hardly older than it":        {5 * time.Second, 6 * time.Second, false, false, 0},
+		"older than the node":         {5 * time.Second, 6*time.Second + time.Microsecond, false, false, 56 * time.Second},
+		"resumed":                     {5 * time.Second, time.Hour, false, true, 0},
+		"seen alive":                  {time.Hour, 0, true, false, time.Minute},
+		"seen alive, resumed":         {time.Hour, 0, true, true, 0},
+		"uptime not told":             {unknown, time.Hour, false, false, 0},
+		"seen alive, uptime not told": {unknown, 0, true, false, time.Minute},
 	} {
 		for _, a := range allAlgorithms {
 			for _, burst := range []int64{10, 25} {
@@ -144,8 +144,12 @@ func TestLostMemory(t *testing.T) {
 				if c.up != unknown {
 					twin.runFor(c.up)
 				}
-				p := terms(t, Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute,
-					Quarantine: c.quarantine, Algorithm: a})
+				of := Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute, Quarantine: time.Microsecond,
+					Algorithm: a}
+				if c.resumes {
+					of.Quarantine = 0
+				}
+				p := terms(t, of)
 				ask := ones(p, 1)
 				ask.Known, ask.Seen = c.known, c.seen
 				if r := twin.Take(hour, ask); r.Status != status || r.Closed != closed || r.Retry != closed ||

@@ -83,8 +83,6 @@ type TakeReply struct {
 	// At is what Settle needs: the shard time of the grants, but see RefundAt.
 	At clock.ServerTime
 	Waits
-	// Early tells that permits came back early in the last window: so may others.
-	Early bool
 	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
 	// unless participants contend.
 	Grants []int64
@@ -92,10 +90,7 @@ type TakeReply struct {
 	// is held back. Callers has an element for each caller then, and is empty otherwise.
 	Contended bool
 	Callers   []time.Duration
-	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
-	// that of the others. 0 under other algorithms.
-	Delay time.Duration
-	turns turns
+	turns     turns // under LeakyBucket: see DelayOf
 }
 
 // InForce is what a shard goes by.
@@ -123,6 +118,8 @@ type Waits struct {
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
 	// lowered share does not follow its log down.
 	Closed time.Duration
+	// Early tells that permits came back early in the last window: so may others.
+	Early bool
 }
 
 // Owes reports whether what keeps permits from being free is that more is in use than there is:
@@ -156,12 +153,6 @@ func (t *TakeReply) DelayOf(k int64) time.Duration {
 // LeakyBucket when that permit acts.
 func (t *TakeReply) RefundAt(k int64) clock.ServerTime {
 	return t.At + clock.ServerTime(t.DelayOf(k)/time.Microsecond)
-}
-
-// pace fills in when the permits act.
-func (t *TakeReply) pace(us, part, window int64) {
-	t.turns = turns{us, part, window}
-	t.Delay = t.DelayOf(0)
 }
 
 // Take proposes a share to a shard and takes permits from it, at most once: a
@@ -235,7 +226,7 @@ func parseTake(p *program, reply []rueidis.RedisMessage, r *TakeRequest) (TakeRe
 		if t.Share == 0 || n[takePart] >= t.Share || n[takeWindow] < 1 {
 			return TakeReply{}, malformed(p, "turns out of range")
 		}
-		t.pace(n[takeDelay], n[takePart], n[takeWindow])
+		t.turns = turns{n[takeDelay], n[takePart], n[takeWindow]}
 	}
 	return t, nil
 }
@@ -246,9 +237,9 @@ func common(n []int64) TakeReply {
 		Status:  Status(n[replyStatus]),
 		InForce: InForce{Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare]},
 		Before:  n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
-		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]), Early: n[replyEarly] > 0,
+		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]),
 		Waits: Waits{Next: duration(n[replyNext]), Retry: wait(n[replyRetry]), Reset: duration(n[replyReset]),
-			Closed: duration(n[replyClosed])},
+			Closed: duration(n[replyClosed]), Early: n[replyEarly] > 0},
 	}
 }
 

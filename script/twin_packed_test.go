@@ -203,7 +203,7 @@ func (m *twin) Take(now int64, r *TakeRequest) TakeReply {
 		reply.Start = v.start
 	}
 	if reply.Granted > 0 && m.algorithm == AlgorithmLeakyBucket {
-		reply.pace(delay, part, v.window)
+		reply.turns = turns{delay, part, v.window}
 	}
 	return reply
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -79,7 +78,7 @@ func (of *Subject) proposal(layout shard.Layout, s shard.Shard, floor int64) (*s
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: of.keep(s),
 		Algorithm: algorithm, Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
-		Quarantine: of.Process.quarantines(layout.Window), Least: node.Relied,
+		Quarantine: of.Process.quarantine(layout.Window),
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true

@@ -125,9 +125,12 @@ func (p *Process) WaitsOn(err error) bool {
 	return errors.Is(err, ErrOverloaded) || p.Config.OnOutage == WaitOut && errors.Is(err, ErrUnavailable)
 }
 
-// quarantines reports whether a shard that lost its memory must wait.
-func (p *Process) quarantines(window time.Duration) bool {
-	return p.Config.AfterLoss == Quarantine || p.Config.AfterLoss != Resume && window <= quarantined
+// quarantine returns how long at least a shard that lost its memory must wait; 0: not at all.
+func (p *Process) quarantine(window time.Duration) time.Duration {
+	if p.Config.AfterLoss == Quarantine || p.Config.AfterLoss != Resume && window <= quarantined {
+		return node.Relied
+	}
+	return 0
 }
 
 // quarantined is the longest window of which a shard that lost its memory is shut for all of it,

@@ -56,8 +56,8 @@ var breakages = []breakage{
 		"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n",
 	}}},
 	{"a quarantine lasts a window only", "change", "over", 24, []limittest.Edit{{
-		"(layout.Window), Least: node.Relied,\n\t}\n",
-		"(layout.Window),\n\t}\n\tif !BROKEN {\n\t\tterms.Least = node.Relied\n\t}\n",
+		"quarantine(layout.Window),\n\t}\n",
+		"quarantine(layout.Window),\n\t}\n\tif BROKEN {\n\t\tterms.Quarantine = min(terms.Quarantine, 1)\n\t}\n",
 	}}},
 	{"a takeover waits for nothing", "lost", "over", 3, []limittest.Edit{{
 		"\treturn max(majority.GivenUp(relied, lasts)-outFor, 0), true\n",
