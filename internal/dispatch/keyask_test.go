@@ -28,7 +28,7 @@ func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	req = newRequest(q)
+	req = newRequest(q.env, q)
 	w, _ := q.pop(req, q.env.Clock.Now())
 	req.addKey(w.key)
 	s = req.sections[0]
@@ -91,7 +91,7 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 			sh, q := askingKey(t)
 			ctx, leave := context.WithCancel(t.Context())
 			ended := sh.askKey(ctx)
-			w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
+			w, _ := q.pop(newRequest(q.env, q), sh.env.Clock.Now())
 			a, calls := w.key, 0
 			goes := func() (left bool) {
 				leave()
@@ -132,7 +132,7 @@ func TestAnAskForAKeyThatIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh, q := askingKey(t)
 		ended := sh.askKey(t.Context())
-		w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
+		w, _ := q.pop(newRequest(q.env, q), sh.env.Clock.Now())
 		time.Sleep(sh.env.CallTimeout * 4 / 5)
 		if w.key.ready(sh.env.Clock.Now(), sh) {
 			t.Fatal("it is sent")

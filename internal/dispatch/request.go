@@ -1,11 +1,14 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -15,7 +18,7 @@ import (
 // again, except after its context has ended or the watchdog has given it up: then a late reply
 // still belongs to it.
 type request struct {
-	queue     *sendQueue
+	queue     *sendQueue // nil for a slow call
 	sections  []*section // those of the call under way; behind them others to be used again
 	asks      []script.Section
 	endpoints []*Shard // see perEndpoint
@@ -35,11 +38,11 @@ type summary struct {
 }
 
 // newRequest returns a request that carries nothing. Another send queue may have used it before.
-func newRequest(q *sendQueue) *request {
-	req, used := q.env.requests.Get().(*request)
+func newRequest(e *Env, q *sendQueue) *request {
+	req, used := e.requests.Get().(*request)
 	if !used {
 		req = &request{}
-		req.watch(q.env, req.giveUp)
+		req.watch(e, req.giveUp)
 	}
 	req.queue = q
 	return req
@@ -119,10 +122,49 @@ func (req *request) run() (next *request, goesOn bool) {
 	goesOn = req.queue.answered(req)
 	req.answer(received, err)
 	if ended {
-		return newRequest(req.queue), goesOn
+		return newRequest(req.env, req.queue), goesOn
 	}
 	req.clear()
 	return req, goesOn
+}
+
+// sendSlowly sends a batch in a slow call, by itself: what it relies on has to be confirmed first.
+// before is what an earlier call for it was told, if any.
+func (sh *Shard) sendSlowly(b *batch, before told) {
+	req := newRequest(sh.env, nil)
+	req.add(sh, b)
+	s := req.sections[0]
+	now := sh.env.Clock.Now()
+	req.begin(now, sh.env.budget(now-req.oldest, req.split))
+	received, left := int64(0), false
+	err := basis{shard: sh}.present(req, before, func(on basis) (script.Status, clock.ServerTime, error) {
+		if left = sh.left(); left { // as was read meanwhile
+			return script.OK, 0, nil
+		}
+		var err error
+		s.terms, req.asks = on.fixed, req.asks[:0]
+		received, err = req.call(req)
+		return s.reply.Status, s.reply.At, err
+	})
+	switch awaited, _ := req.finish(); {
+	case !awaited:
+	case left || err != nil && sh.left() && !s.sent.Load():
+		sh.deny(b, sh.env.Clock.Now())
+	case err != nil:
+		s.refuse(err)
+	default:
+		s.deliver(received)
+	}
+}
+
+// budget returns the time that a call has whose oldest ask has that age: half of it if the limit
+// has shards to go to instead.
+func (e *Env) budget(age int64, split bool) time.Duration {
+	left := e.CallTimeout - time.Duration(age)
+	if split {
+		left = min(left, e.CallTimeout/2)
+	}
+	return left
 }
 
 // call makes the script call, and learns from the reply.
@@ -141,7 +183,7 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
 			s.relyOn(req.sections[i-1])
 		} else {
-			s.prepare(basis{s.shard, s.shard.Terms.Load()}, n.Sent)
+			s.prepare(basis{s.shard, cmp.Or(s.terms, s.shard.Terms.Load())}, n.Sent)
 		}
 		ref := s.shard.Ref
 		if s.key != nil {
@@ -229,6 +271,9 @@ func (req *request) giveUp() {
 			s.key.kept = true
 		}
 		s.refuse(cause)
+	}
+	if req.queue == nil {
+		return
 	}
 	if next := req.queue.ended(req, false); next != nil {
 		go req.queue.send(next)

@@ -114,7 +114,7 @@ func (q *sendQueue) next() *request {
 	}
 	q.filling = true
 	q.requests++
-	return newRequest(q)
+	return newRequest(q.env, q)
 }
 
 // mostRequests returns how many may be under way. In a part of a near cluster a second one keeps

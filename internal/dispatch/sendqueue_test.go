@@ -74,7 +74,7 @@ func TestARequestWaitsForCompany(t *testing.T) {
 			var came atomic.Bool
 			others := make(chan struct{})
 			go func() { came.Store(true); close(others) }()
-			q.send(newRequest(q))
+			q.send(newRequest(q.env, q))
 			if came.Load() {
 				first++
 			}
