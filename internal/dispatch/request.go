@@ -55,7 +55,7 @@ func (req *request) clear() {
 	}
 	clear(req.asks)
 	clear(req.endpoints)
-	req.sections, req.asks = req.sections[:0], req.asks[:0]
+	req.sections = req.sections[:0]
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
 
@@ -142,7 +142,7 @@ func (sh *Shard) sendSlowly(b *batch, before told) {
 			return script.OK, 0, nil
 		}
 		var err error
-		s.terms, req.asks = on.fixed, req.asks[:0]
+		s.terms = on.fixed
 		received, err = req.call(req)
 		return s.reply.Status, s.reply.At, err
 	})
@@ -179,6 +179,7 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	req.asks = req.asks[:0]
 	for i, s := range req.sections {
 		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
 			s.relyOn(req.sections[i-1])
