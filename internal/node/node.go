@@ -23,9 +23,13 @@ const (
 	dialTimeout = 500 * time.Millisecond // of one attempt to connect, whatever the caller's context
 	// A connection without an answer for this long is given up by rueidis.
 	connSilence = time.Second
-	// Slots of a cluster are guarded by breakers in this many ranges: fine
-	// enough that a lost master does not shut the others' slots out.
-	clusterRanges = 64
+	// clusterParts is the number of parts that the slots of a cluster are in, each with a breaker.
+	// Asks for all slots of a part share a request, with a command for each slot. More parts make
+	// emptier requests; fewer make requests with more commands, more of which wait for a master
+	// that does not answer, and are shut out with its slots.
+	clusterParts = 16
+	// Whole is the part of a node that is no cluster.
+	Whole = -1
 )
 
 // Why a call was not sent.
@@ -66,12 +70,12 @@ type Node struct {
 // connected is a node that has been reached at least once.
 type connected struct {
 	client rueidis.Client
-	ranges []*Endpoint
+	parts  []*Endpoint
 	clocks []ServerClock // of each slot's server: one, or as many as a cluster has slots
 }
 
 // Endpoint is what fails and recovers as one: a standalone node, a Sentinel
-// set, or a range of a cluster's slots.
+// set, or a part of a cluster's slots.
 type Endpoint struct {
 	node    *Node
 	breaker breaker
@@ -106,9 +110,14 @@ func (n *Node) ServerClock(slot int) *ServerClock {
 }
 
 // Spread reports whether the node is known to spread its slots over several servers: a cluster.
-func (n *Node) Spread() bool {
-	c := n.client.Load()
-	return c != nil && len(c.ranges) > 1
+func (n *Node) Spread() bool { return n.Part(0) != Whole }
+
+// Part returns the part of the node that a slot is in, as far as known.
+func (n *Node) Part(slot int) int {
+	if c := n.client.Load(); c != nil && len(c.parts) > 1 {
+		return slot * clusterParts / shard.Slots
+	}
+	return Whole
 }
 
 // Kept returns what those who send calls keep with the node under a key; it is made if there is
@@ -124,7 +133,7 @@ func (n *Node) Kept(key int, fresh func() any) any {
 // known returns the endpoint of a slot if the node was reached before, else nil.
 func (n *Node) known(slot int) *Endpoint {
 	if c := n.client.Load(); c != nil {
-		return c.ranges[slot*len(c.ranges)/shard.Slots]
+		return c.parts[slot*len(c.parts)/shard.Slots]
 	}
 	return nil
 }
@@ -181,7 +190,7 @@ func because(cause, state error) error { return fmt.Errorf("%w (%w)", cause, sta
 func (n *Node) dial(attempt chan struct{}) {
 	c, err := n.reach()
 	if err == nil && n.env.greet != nil {
-		if err = n.env.greet(n.Name, c.ranges[0].scripts); err != nil {
+		if err = n.env.greet(n.Name, c.parts[0].scripts); err != nil {
 			n.closeClient(c.client)
 		}
 	}
@@ -220,13 +229,13 @@ func (n *Node) reach() (*connected, error) {
 			return nil, err
 		}
 	}
-	ranges, clocks := 1, 1
+	parts, clocks := 1, 1
 	if client.Mode() == rueidis.ClientModeCluster {
-		ranges, clocks = clusterRanges, shard.Slots
+		parts, clocks = clusterParts, shard.Slots
 	}
-	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
-	for i := range c.ranges {
-		c.ranges[i] = &Endpoint{node: n, scripts: script.NewEndpoint(client)}
+	c := &connected{client: client, parts: make([]*Endpoint, parts), clocks: make([]ServerClock, clocks)}
+	for i := range c.parts {
+		c.parts[i] = &Endpoint{node: n, scripts: script.NewEndpoint(client)}
 	}
 	return c, nil
 }
