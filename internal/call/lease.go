@@ -206,7 +206,9 @@ func (d *Decision) cut(place, n int64, ticket uint64) Decision {
 	if s := d.rarely(); s.engine != nil {
 		own.special = &special{engine: s.engine, era: s.era}
 	}
-	own.addParts(dispatch.Cut(d.parts(), place, n), ticket)
+	for _, p := range dispatch.Cut(d.parts(), place, n) {
+		own.addPart(p, ticket)
+	}
 	return own
 }
 

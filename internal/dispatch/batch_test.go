@@ -123,7 +123,11 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 		b.sent = true
 		leave()
 		asks, granted := script.Distribute(nil, random.Int64N(100), groups)
-		lost := b.grant(asks)
+		b.grant(asks)
+		lost := int64(0)
+		for _, s := range b.unclaimed() {
+			lost += s.Back
+		}
 		random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
 		got, unserved := int64(0), false
 		for _, a := range staying {
@@ -221,12 +225,13 @@ func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 		time.Sleep(40 * time.Millisecond)
 		young := sh.call(t.Context(), 1, false)
 		time.Sleep(40 * time.Millisecond)
-		if sh.nextBatch() != nil {
+		sent := sh.nextBatch() // unless the young one was quick enough, there is none behind
+		if sent != nil && sent.calls() > 1 {
 			t.Error("a call was sent too late")
 		}
 		time.Sleep(sh.env.CallTimeout - 40*time.Millisecond) // nothing is answered any more
 		synctest.Wait()
-		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
+		if !young.ended.Load() || sent == nil && !errors.Is(young.err, ErrOverloaded) {
 			t.Errorf("ended %t: %v", young.ended.Load(), young.err)
 		}
 	})

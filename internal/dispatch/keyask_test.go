@@ -28,7 +28,7 @@ func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	req = newRequest(q)
+	req = newRequest(q.env, q)
 	w, _ := q.pop(req, q.env.Clock.Now())
 	req.addKey(w.key)
 	s = req.sections[0]
@@ -83,37 +83,37 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Who leaves before the call is not asked for. Who leaves after hears of it all the same, and who
-// leaves when the answer is there has it.
+// Who leaves before the call is not asked for. Who leaves after is told when the answer is there,
+// and who leaves then has it.
 func TestWhoLeavesAnAskForAKey(t *testing.T) {
 	for _, when := range []string{"before", "after", "answered"} {
 		synctest.Test(t, func(t *testing.T) {
 			sh, q := askingKey(t)
 			ctx, leave := context.WithCancel(t.Context())
 			ended := sh.askKey(ctx)
-			w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
-			a, told, calls := w.key, Part{}, 0
+			w, _ := q.pop(newRequest(q.env, q), sh.env.Clock.Now())
+			a, calls := w.key, 0
 			goes := func() (left bool) {
 				leave()
 				if _, answered := ended(); answered {
 					t.Fatal(when, "answered")
 				}
-				return a.Leave(func(p Part) { told, calls = p, calls+1 })
+				return a.Leave(func() { calls++ })
 			}
 			answers := func() {
 				a.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
 			}
 			switch when {
 			case "before":
-				if !goes() || a.ready(sh.env.Clock.Now(), sh) || calls != 1 || told.N != 0 {
-					t.Error(when, told, calls)
+				if !goes() || a.ready(sh.env.Clock.Now(), sh) || calls != 1 {
+					t.Error(when, calls)
 				}
 			case "after":
 				if !a.ready(sh.env.Clock.Now(), sh) || !goes() || calls != 0 {
 					t.Error(when, calls)
 				}
-				if answers(); calls != 1 || (told != Part{Account: sh.account(), At: 7, N: 1}) {
-					t.Error(when, told, calls)
+				if answers(); calls != 1 {
+					t.Error(when, calls)
 				}
 			default:
 				leave()
@@ -132,7 +132,7 @@ func TestAnAskForAKeyThatIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh, q := askingKey(t)
 		ended := sh.askKey(t.Context())
-		w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
+		w, _ := q.pop(newRequest(q.env, q), sh.env.Clock.Now())
 		time.Sleep(sh.env.CallTimeout * 4 / 5)
 		if w.key.ready(sh.env.Clock.Now(), sh) {
 			t.Fatal("it is sent")

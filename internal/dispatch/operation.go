@@ -17,7 +17,7 @@ import (
 
 // run makes a call, without more.
 func (sh *Shard) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
-	ctx, c, err := sh.begin(ctx, op, nil)
+	ctx, c, err := sh.begin(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (sh *Shard) Propose(ctx context.Context, t *Terms) (reply script.TakeReply,
 	ctx, cancel := context.WithTimeout(ctx, sh.env.CallTimeout)
 	defer cancel()
 	err = basis{sh, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := sh.begin(ctx, telemetry.Propose, nil)
+		ctx, c, err := sh.begin(ctx, telemetry.Propose)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -103,7 +103,7 @@ func (acc *Account) Reserve(ctx context.Context,
 	b ReserveAsk) (reply script.ReserveReply, sent, received int64, err error) {
 	sh := acc.Shard
 	err = basis{shard: sh}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := sh.begin(ctx, telemetry.Reserve, nil)
+		ctx, c, err := sh.begin(ctx, telemetry.Reserve)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -178,7 +178,7 @@ func (acc *Account) Settle(ctx context.Context, r script.SettleRequest) (reply s
 		return reply, sh.Node.Away(sh.Slot)
 	}
 	once := func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := sh.begin(ctx, telemetry.Settle, nil)
+		ctx, c, err := sh.begin(ctx, telemetry.Settle)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -1,13 +1,12 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Errors that end an ask after which another shard may be asked: it was not sent, or what it may
@@ -163,9 +162,8 @@ func (p *pending) deny(b *batch, now int64) {
 func (p *pending) answer(b *batch, asks []int64, err error) {
 	sh := p.shard
 	p.mu.Lock()
-	lost := int64(0)
 	if b.err = err; err == nil {
-		lost = b.grant(asks)
+		b.grant(asks)
 	}
 	p.Unanswered.Add(-b.calls())
 	b.over.Store(true)
@@ -179,14 +177,28 @@ func (p *pending) answer(b *batch, asks []int64, err error) {
 		p.sendNext(now, false)
 	}
 	p.mu.Unlock()
-	if lost > 0 {
-		// Nobody uses it, and it would be missing for a whole window. This ends soon.
-		go sh.Limit.Learned(sh, News{Unclaimed: b.unclaimed()})
+	if back := b.unclaimed(); back != nil {
+		go sh.giveBack(back) // this ends soon
 	}
 	if b.answered != nil {
 		close(b.answered)
 	}
 	b.crowd.Broadcast()
+}
+
+// giveBack returns what was granted for callers who had left: nobody uses it, and it would be
+// missing for a whole window.
+func (p *pending) giveBack(unclaimed []Settlement) {
+	sh := p.shard
+	ctx, cancel := context.WithTimeout(context.Background(), sh.env.ReturnTime())
+	defer cancel()
+	_, errs := SettleAll(ctx, unclaimed)
+	for i, err := range errs {
+		if err != nil {
+			sh.env.Telemetry.Lost(sh.Metrics, unclaimed[i].Back)
+		}
+	}
+	sh.Limit.Learned(sh, News{Returned: true}) // somebody may have been refused meanwhile
 }
 
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.
@@ -205,11 +217,7 @@ func (p *pending) endWaiting(cause error) {
 // sendQueue returns the queue that the batches leave from.
 func (p *pending) sendQueue() *sendQueue {
 	sh := p.shard
-	part := whole
-	if sh.Node.Spread() {
-		part = sh.Slot * clusterParts / shard.Slots
-	}
-	q := p.queue.Load()
+	part, q := sh.Node.Part(sh.Slot), p.queue.Load()
 	if q == nil || q.part != part {
 		q = sh.Node.Kept(part, func() any {
 			return &sendQueue{env: sh.env, part: part, capacity: capacity{mostLoad: firstReach * maxLoad}}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -79,6 +81,23 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A slow call that does not come back is given up: whoever waits for it is answered in time.
+func TestASlowCallIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sh, late := grounded(t), make(chan struct{})
+		sh.Terms.Store(&Terms{Epoch: 1, Most: 1})
+		waits := sh.call(t.Context(), 1, false)
+		sh.Limit = &replacedLimit{quietLimit{sh.account()}, func() { <-late }}
+		go sh.sendSlowly(sh.next(), told{script.Absent, 1})
+		time.Sleep(sh.env.CallTimeout + watchGrace)
+		synctest.Wait()
+		if !waits.ended.Load() || !errors.Is(waits.err, node.ErrAway) {
+			t.Errorf("ended %v: %v", waits.ended.Load(), waits.err)
+		}
+		close(late)
+	})
 }
 
 // restedLimit is a limit whose layout was confirmed too long ago, and cannot be now.

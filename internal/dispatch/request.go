@@ -1,11 +1,14 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -15,13 +18,12 @@ import (
 // again, except after its context has ended or the watchdog has given it up: then a late reply
 // still belongs to it.
 type request struct {
-	queue     *sendQueue
-	sections  []*section // those of the call under way; behind them others to be used again
-	asks      []script.Section
-	endpoints []*Shard // see perEndpoint
-	load      int      // of the sections, as maxLoad counts it
-	began     int64    // when it was sent
-	failed    bool     // without a good answer
+	queue    *sendQueue // nil for a slow call
+	sections []*section // those of the call under way; behind them others to be used again
+	asks     []script.Section
+	load     int   // of the sections, as maxLoad counts it
+	began    int64 // when it was sent
+	failed   bool  // without a good answer
 	summary
 	watchdog
 }
@@ -35,11 +37,11 @@ type summary struct {
 }
 
 // newRequest returns a request that carries nothing. Another send queue may have used it before.
-func newRequest(q *sendQueue) *request {
-	req, used := q.env.requests.Get().(*request)
+func newRequest(e *Env, q *sendQueue) *request {
+	req, used := e.requests.Get().(*request)
 	if !used {
 		req = &request{}
-		req.watch(q.env, req.giveUp)
+		req.watch(e, req.giveUp)
 	}
 	req.queue = q
 	return req
@@ -51,8 +53,7 @@ func (req *request) clear() {
 		s.shard, s.batch, s.key, s.terms = nil, nil, nil, nil
 	}
 	clear(req.asks)
-	clear(req.endpoints)
-	req.sections, req.asks = req.sections[:0], req.asks[:0]
+	req.sections = req.sections[:0]
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
 
@@ -119,10 +120,49 @@ func (req *request) run() (next *request, goesOn bool) {
 	goesOn = req.queue.answered(req)
 	req.answer(received, err)
 	if ended {
-		return newRequest(req.queue), goesOn
+		return newRequest(req.env, req.queue), goesOn
 	}
 	req.clear()
 	return req, goesOn
+}
+
+// sendSlowly sends a batch in a slow call, by itself: what it relies on has to be confirmed first.
+// before is what an earlier call for it was told, if any.
+func (sh *Shard) sendSlowly(b *batch, before told) {
+	req := newRequest(sh.env, nil)
+	req.add(sh, b)
+	s := req.sections[0]
+	now := sh.env.Clock.Now()
+	req.begin(now, sh.env.budget(now-req.oldest, req.split))
+	received, left := int64(0), false
+	err := basis{shard: sh}.present(req, before, func(on basis) (script.Status, clock.ServerTime, error) {
+		if left = sh.left(); left { // as was read meanwhile
+			return script.OK, 0, nil
+		}
+		var err error
+		s.terms = on.fixed
+		received, err = req.call(req)
+		return s.reply.Status, s.reply.At, err
+	})
+	switch awaited, _ := req.finish(); {
+	case !awaited:
+	case left || err != nil && sh.left() && !s.sent.Load():
+		sh.deny(b, sh.env.Clock.Now())
+	case err != nil:
+		s.refuse(err)
+	default:
+		s.deliver(received)
+	}
+}
+
+// budget returns the time that a call has whose oldest ask has that age: half of it if the limit
+// has shards to go to instead.
+func (e *Env) budget(age int64, split bool) time.Duration {
+	left := e.CallTimeout - time.Duration(age)
+	if split {
+		left = min(left, e.CallTimeout/2)
+	}
+	return left
 }
 
 // call makes the script call, and learns from the reply.
@@ -137,11 +177,12 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	req.asks = req.asks[:0]
 	for i, s := range req.sections {
 		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
 			s.relyOn(req.sections[i-1])
 		} else {
-			s.prepare(basis{s.shard, s.shard.Terms.Load()}, n.Sent)
+			s.prepare(basis{s.shard, cmp.Or(s.terms, s.shard.Terms.Load())}, n.Sent)
 		}
 		ref := s.shard.Ref
 		if s.key != nil {
@@ -151,11 +192,7 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 		s.sent.Store(true)
 	}
 	err = n.Scripts.TakeAll(ctx, req.asks)
-	received = n.Finish(ctx, req.verdict(first, err))
-	req.endpoints = req.perEndpoint(req.endpoints[:0])
-	for _, sh := range req.endpoints[1:] {
-		sh.Node.Heard(sh.Slot, req.verdict(sh, err))
-	}
+	received = n.Finish(ctx, req.verdict(err))
 	for i, s := range req.sections {
 		if err == nil {
 			s.reply = req.asks[i].Reply
@@ -169,31 +206,18 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict returns what the call tells of what serves a shard: that it answers, if it said of one
-// shard what a server in good health says.
-func (req *request) verdict(sh *Shard, whole error) (err error) {
+// verdict returns what the call tells of what serves it: that it answers, if it said of one shard
+// what a server in good health says.
+func (req *request) verdict(whole error) (err error) {
 	if whole != nil {
 		return whole
 	}
-	for i, s := range req.sections {
-		if sh.Node.Together(s.shard.Slot, sh.Slot) {
-			if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
-				return nil
-			}
+	for i := range req.asks {
+		if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
+			return nil
 		}
 	}
 	return err
-}
-
-// perEndpoint appends a shard of each part of the node that fails by itself, the first section's
-// first.
-func (req *request) perEndpoint(shards []*Shard) []*Shard {
-	for _, s := range req.sections {
-		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
-			shards = append(shards, s.shard)
-		}
-	}
-	return shards
 }
 
 // answer answers everybody, but those whose shard has no state: they go on by themselves.
@@ -218,17 +242,18 @@ func (req *request) answer(received int64, err error) {
 func (req *request) giveUp() {
 	req.failed = true
 	cause := node.ErrAway
-	if req.sections[0].sent.Load() {
+	if first := req.sections[0]; first.sent.Load() {
 		cause = context.DeadlineExceeded
-		for _, sh := range req.perEndpoint(nil) { // the call may come back just now, and has a list of its own
-			sh.Node.Heard(sh.Slot, cause)
-		}
+		first.shard.Node.GaveUp(first.shard.Slot)
 	}
 	for _, s := range req.sections {
 		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard
 			s.key.kept = true
 		}
 		s.refuse(cause)
+	}
+	if req.queue == nil {
+		return
 	}
 	if next := req.queue.ended(req, false); next != nil {
 		go req.queue.send(next)

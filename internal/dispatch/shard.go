@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -112,8 +110,8 @@ type News struct {
 	Operation       telemetry.Operation
 	Status          script.Status
 	Believed, Epoch int64
-	Unclaimed       []Part // granted for callers who had left: to be given back
-	HasRoom         bool   // where a participant believed that there was no room for it
+	HasRoom         bool // where a participant believed that there was no room for it
+	Returned        bool // permits may be free: some were given back
 }
 
 // Init makes a zero Shard that of a limit, of that name in Redis, at a node.
@@ -206,14 +204,10 @@ type call struct {
 	operation telemetry.Operation
 }
 
-// begin begins a call, on behalf of a batch if there is one. See node.Begin.
-func (sh *Shard) begin(ctx context.Context, op telemetry.Operation, of *batch) (context.Context, call, error) {
+// begin begins a call that goes without a batch. See node.Begin.
+func (sh *Shard) begin(ctx context.Context, op telemetry.Operation) (context.Context, call, error) {
 	about := telemetry.Call{Operation: op, Limiter: sh.Metrics, Shard: sh.Tag()}
-	var links []trace.Link
-	if of != nil {
-		about.Served, links = []telemetry.Served{{Limiter: sh.Metrics, Calls: of.calls()}}, of.links
-	}
-	ctx, c, err := sh.Node.Begin(ctx, sh.Slot, about, links)
+	ctx, c, err := sh.Node.Begin(ctx, sh.Slot, about, nil)
 	return ctx, call{c, sh, op}, err
 }
 
