@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"math/bits"
-	"slices"
 )
 
 // Observation is what a driver last heard from a shard under the layout's
@@ -128,10 +127,7 @@ func (s Shard) kept() int64 { return max(min(s.Start, s.Share), 0) }
 func (l Layout) Opening(buckets bool) []int64 {
 	var before, capacity int64
 	for _, s := range l.Shards {
-		before, capacity = before+s.Start, capacity+s.capacity()
-	}
-	if slices.ContainsFunc(l.Shards, func(s Shard) bool { return s.Start == Unknown }) {
-		before = 0
+		before, capacity = before+max(s.Start, 0), capacity+s.capacity()
 	}
 	floors := l.Plan(nil).Raise
 	for j, s := range l.Shards {
