@@ -35,15 +35,9 @@ func (a Arrangement) on(n Node) bool {
 	})
 }
 
-// normal returns nodes in order of their names and with valid weights, so that equal lists are
-// equal.
+// normal returns nodes in order of their names, so that equal lists are equal.
 func normal(nodes []Node) []Node {
-	nodes = slices.Clone(nodes)
-	for i := range nodes {
-		nodes[i].Weight = weight(nodes[i])
-	}
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes
+	return slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // fenced reports whether the shards of keys have incarnations: those of all nodes or of none.

@@ -140,15 +140,14 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 	next := Layout{Epoch: epoch, Spec: s, Fence: l.Fence, Keys: keys}
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
-	if next.Settled {
-		next.Shards = shards
-		return checked(counting(next, l, held))
+	next.Shards = shards
+	if !next.Settled {
+		start := holds(l)
+		for i := range shards {
+			shards[i].Start = start(shards[i])
+		}
+		next.Shards = withLeaving(shards, l.Shards, start)
 	}
-	start := holds(l)
-	for i := range shards {
-		shards[i].Start = start(shards[i])
-	}
-	next.Shards = withLeaving(shards, l.Shards, start)
 	return checked(counting(next, l, held))
 }
 
@@ -158,9 +157,8 @@ func holds(l Layout) func(Shard) int64 {
 	if !l.Settled {
 		return func(Shard) int64 { return Unknown }
 	}
-	at := places(l.Shards)
 	return func(s Shard) int64 {
-		if i, ok := at[s.Site()]; ok {
+		if i := l.Index(s.Site()); i >= 0 {
 			return l.Shards[i].Share
 		}
 		return 0
@@ -191,8 +189,10 @@ func (l Layout) Live() []Shard {
 }
 
 // Index returns the index in Shards of the shard at a site, or -1.
-func (l Layout) Index(at Site) int {
-	return slices.IndexFunc(l.Shards, func(s Shard) bool { return s.Site() == at })
+func (l Layout) Index(at Site) int { return indexOf(l.Shards, at) }
+
+func indexOf(shards []Shard, at Site) int {
+	return slices.IndexFunc(shards, func(s Shard) bool { return s.Site() == at })
 }
 
 // Validate returns an error that wraps ErrInvalidLayout unless l could have come from New,
@@ -331,9 +331,8 @@ func checked(l Layout) (Layout, error) {
 // withLeaving returns shards with those of before that are not among them, leaving, with Start set
 // by start.
 func withLeaving(shards, before []Shard, start func(Shard) int64) []Shard {
-	listed := places(shards)
 	for _, s := range before {
-		if _, ok := listed[s.Site()]; !ok {
+		if indexOf(shards, s.Site()) < 0 {
 			s.Share, s.Burst, s.Start = 0, 0, start(s)
 			shards = append(shards, s)
 		}
@@ -341,21 +340,11 @@ func withLeaving(shards, before []Shard, start func(Shard) int64) []Shard {
 	return shards
 }
 
-// places returns the index of every shard by its place.
-func places(shards []Shard) map[Site]int {
-	at := make(map[Site]int, len(shards))
-	for i, s := range shards {
-		at[s.Site()] = i
-	}
-	return at
-}
-
 // sameShares reports whether a and b, each free of duplicates, give the same shares and bursts to
 // the same places.
 func sameShares(a, b []Shard) bool {
-	at := places(a)
 	for _, s := range b {
-		if i, ok := at[s.Site()]; !ok || a[i].Share != s.Share || a[i].Burst != s.Burst {
+		if i := indexOf(a, s.Site()); i < 0 || a[i].Share != s.Share || a[i].Burst != s.Burst {
 			return false
 		}
 	}

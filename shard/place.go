@@ -2,7 +2,6 @@ package shard
 
 import (
 	"math"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -12,13 +11,8 @@ import (
 // its part of n by weight, rounded down or up, so with equal weights and
 // n >= len(nodes) every node is used. The result does not depend on the order
 // of nodes, and adding or removing one of m equal nodes moves few shards: the
-// ideal n/m and little more (the tests state the measured bound). Without nodes the
-// result is nil. n is limited to 0..Slots.
+// ideal n/m and little more (the tests state the measured bound).
 func Place(name string, n int, nodes []Node) []int {
-	if len(nodes) == 0 {
-		return nil
-	}
-	n = min(max(n, 0), Slots)
 	placed, room := make([]int, n), newQuota(n, nodes)
 	for i := range placed {
 		placed[i] = favourite(name, offset(i, n), nodes, room)
@@ -44,7 +38,7 @@ func favourite(name string, distance int, nodes []Node, room *quota) (best int) 
 		if room != nil && !room.has(j) {
 			continue
 		}
-		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), uint64(distance)), weight(node))
+		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), uint64(distance)), node.Weight)
 		if s > top || s == top && node.Name < nodes[best].Name {
 			best, top = j, s
 		}
@@ -62,9 +56,12 @@ type quota struct {
 
 func newQuota(n int, nodes []Node) *quota {
 	q := &quota{whole: make([]int, len(nodes)), odd: make([]bool, len(nodes)), extra: n}
-	parts := fractions(nodes)
-	for j, part := range parts {
-		exact := part * float64(n)
+	sum := 0.0
+	for _, node := range nodes {
+		sum += node.Weight
+	}
+	for j, node := range nodes {
+		exact := node.Weight / sum * float64(n)
 		if near := math.Round(exact); math.Abs(exact-near) < 1e-9 {
 			exact = near // equal weights must divide exactly
 		}
@@ -86,42 +83,14 @@ func (q *quota) take(node int) {
 	}
 }
 
-// fractions returns the part of each node in the sum of the weights. The sum is
-// formed relative to the greatest weight, so that it does not overflow.
-func fractions(nodes []Node) []float64 {
-	weights := make([]float64, len(nodes))
-	for j, node := range nodes {
-		weights[j] = weight(node)
-	}
-	greatest := slices.Max(weights)
-	sum := 0.0
-	for j := range weights {
-		weights[j] /= greatest
-		sum += weights[j]
-	}
-	for j := range weights {
-		weights[j] /= sum
-	}
-	return weights
-}
-
-// weight returns the weight of node, or 1 if it has no valid one.
-func weight(node Node) float64 {
-	if node.Weight > 0 && !math.IsInf(node.Weight, 1) {
-		return node.Weight
-	}
-	return 1
-}
-
 // Arrange returns the live shards of a limit of so many permits: n of them (fewer
 // if there are fewer permits), evenly spaced, placed on nodes, and with equal
-// shares. It is what [New] and [Layout.Change] want. Without nodes or permits
-// the result is nil.
+// shares. It is what [New] and [Layout.Change] want. Without nodes the result is nil.
 func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
-	if len(nodes) == 0 || permits <= 0 {
+	if len(nodes) == 0 {
 		return nil
 	}
-	n = Fit(permits, n, Slots)
+	n = Fit(permits, n)
 	slots, hosts, shares := Positions(name, n), Place(name, n, nodes), Split(permits, n)
 	shards := make([]Shard, n)
 	for i := range shards {

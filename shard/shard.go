@@ -61,8 +61,7 @@ type Location struct {
 
 // Node is a Redis endpoint that can carry shards.
 type Node struct {
-	Name string `json:"name"` // stable identity; equal names are the same node
-	// Weight is the relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1.
-	Weight      float64 `json:"weight"`
+	Name        string  `json:"name"`                  // stable identity; equal names are the same node
+	Weight      float64 `json:"weight"`                // relative capacity, > 0 and finite
 	Incarnation string  `json:"incarnation,omitempty"` // of a family under a [Fence]: that of the shards of keys there
 }

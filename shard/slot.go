@@ -64,10 +64,8 @@ func fillTags(table *[Slots]string, prefix []byte, crc uint16) int {
 // cluster whose masters own contiguous ranges they fall on different masters
 // without anybody reading the topology. Position i is floor(i*Slots/n) after
 // the first, which depends on name alone and is the limit's home slot: it is
-// the same for every n. Doubling n keeps the old positions. n is limited to
-// 0..Slots.
+// the same for every n, 0 to Slots. Doubling n keeps the old positions.
 func Positions(name string, n int) []int {
-	n = min(max(n, 0), Slots)
 	positions := make([]int, n)
 	for i := range positions {
 		positions[i] = (home(name) + offset(i, n)) % Slots

@@ -105,12 +105,6 @@ func TestPositions(t *testing.T) {
 			}
 		}
 	}
-	if n := len(shard.Positions("x", shard.Slots+1)); n != shard.Slots {
-		t.Errorf("%d positions", n)
-	}
-	if n := len(shard.Positions("x", -1)); n != 0 {
-		t.Errorf("%d positions of -1", n)
-	}
 }
 
 // TestPositionsMasters: masters with equal contiguous ranges get equally many shards.
@@ -142,21 +136,21 @@ func ExampleAuto() {
 }
 
 func ExampleFit() {
-	fmt.Println(shard.Fit(5, 8, 16), shard.Fit(500, 8, 16))
+	fmt.Println(shard.Fit(5, 8), shard.Fit(500, 8))
 	// Output: 5 8
 }
 
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
-		permits         int64
-		want, max, fits int
+		permits    int64
+		want, fits int
 	}{
-		{1, 8, 8, 1}, {2, 8, 8, 2}, {7, 8, 8, 7}, {8, 8, 8, 8}, {9999991, 8, 8, 8}, {9999991, 8, 3, 3},
-		{100, 0, 8, 1}, {100, -5, 8, 1}, {0, 8, 8, 1}, {-1, 8, 8, 1}, {math.MinInt64, 8, 8, 1},
-		{math.MaxInt64, math.MaxInt, 5, 5}, {100, 4, 0, 1},
+		{1, 8, 1}, {2, 8, 2}, {7, 8, 7}, {8, 8, 8}, {9999991, 8, 8},
+		{100, 0, 1}, {100, -5, 1}, {0, 8, 1}, {-1, 8, 1}, {math.MinInt64, 8, 1},
+		{math.MaxInt64, math.MaxInt, shard.MaxLive},
 	} {
-		if got := shard.Fit(c.permits, c.want, c.max); got != c.fits {
-			t.Errorf("Fit(%d, %d, %d) = %d, want %d", c.permits, c.want, c.max, got, c.fits)
+		if got := shard.Fit(c.permits, c.want); got != c.fits {
+			t.Errorf("Fit(%d, %d) = %d, want %d", c.permits, c.want, got, c.fits)
 		}
 	}
 }

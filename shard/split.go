@@ -4,15 +4,10 @@ package shard
 // shard is too coarse to be divided fairly: see [Auto].
 const granularity = 25
 
-// Fit returns how many shards a limit of so many permits can use when want are
-// wanted and limit are possible: at least 1, and never more than permits,
-// because every shard needs one.
-func Fit(permits int64, want, limit int) int {
-	n := min(want, limit)
-	if permits < int64(n) {
-		n = int(max(permits, 0))
-	}
-	return max(n, 1)
+// Fit returns how many shards a limit of so many permits can use when so many are wanted: 1 to
+// MaxLive, and never more than permits, because every shard needs one.
+func Fit(permits int64, want int) int {
+	return int(max(min(permits, int64(want), MaxLive), 1))
 }
 
 // Auto returns how many shards suit a limit of so many permits on so many nodes
@@ -22,7 +17,7 @@ func Fit(permits int64, want, limit int) int {
 // shard, as smaller parts cannot be kept fair. At least 1. Less than one
 // participant counts as one.
 func Auto(permits int64, nodes int, participants int64) int {
-	return Fit(permits/granularity/max(participants, 1), nodes, Slots)
+	return Fit(permits/granularity/max(participants, 1), nodes)
 }
 
 // Split divides permits into n shares that sum to it exactly and differ by at

@@ -39,10 +39,10 @@ func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64,
 				servers += n.Masters(ctx)
 			}
 		}
-		n = min(shard.Auto(want.Permits, servers, participants), shard.MaxLive)
+		n = shard.Auto(want.Permits, servers, participants)
 	}
 	// fewer if there would be no permit, or no part of the burst, for each
-	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n, shard.Slots)
+	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n)
 	return shard.Arrange(a.ID, want.Permits, n, open)
 }
 
