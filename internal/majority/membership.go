@@ -47,12 +47,12 @@ type Membership struct {
 }
 
 // NewMembership returns a first generation, 1 unless there were others that are forgotten.
-func NewMembership(generation int64, nodes ...string) (Membership, error) {
+func NewMembership(generation int64, nodes ...string) Membership {
 	m := Membership{Generation: generation}
 	for _, name := range slices.Sorted(slices.Values(nodes)) {
 		m.Nodes = append(m.Nodes, Node{Name: name, Since: generation})
 	}
-	return m, m.Validate()
+	return m
 }
 
 // Outlast returns the generation after m for a register that forgot m.
@@ -85,7 +85,7 @@ func (m Membership) PutOut(name string, held time.Duration, places []string) (Me
 	if left < Majority(len(places)) {
 		return Membership{}, ErrTooFewPlaces
 	}
-	return next, next.Validate()
+	return next, nil
 }
 
 // Add has a node in that is new, or was out.

@@ -7,14 +7,7 @@ import (
 	"time"
 )
 
-func five(t *testing.T) Membership {
-	t.Helper()
-	m, err := NewMembership(1, "a", "b", "c", "d", "e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+func five() Membership { return NewMembership(1, "a", "b", "c", "d", "e") }
 
 // putOut puts out a node of nodes whose records are kept by a, b and c.
 func putOut(m Membership, name string, held time.Duration) (Membership, error) {
@@ -22,7 +15,7 @@ func putOut(m Membership, name string, held time.Duration) (Membership, error) {
 }
 
 func TestNoMoreNodesGoOutThanLeaveAMajorityOfPlaces(t *testing.T) {
-	m := five(t)
+	m := five()
 	for _, name := range []string{"d", "a", "e"} {
 		var err error
 		if m, err = putOut(m, name, 0); err != nil {
@@ -43,7 +36,7 @@ func TestNoMoreNodesGoOutThanLeaveAMajorityOfPlaces(t *testing.T) {
 
 // How a node stands after each transition, and what may be asked of it.
 func TestANodeGoesOutAndComesBack(t *testing.T) {
-	m := five(t)
+	m := five()
 	for _, s := range []struct {
 		what  string
 		do    func(Membership, string, time.Duration) (Membership, error)
@@ -76,7 +69,7 @@ func TestANodeGoesOutAndComesBack(t *testing.T) {
 
 // For how long a node has been out is the sum of for how long the generations since were held.
 func TestHowLongANodeHasBeenOut(t *testing.T) {
-	m, err := putOut(five(t), "d", time.Hour)
+	m, err := putOut(five(), "d", time.Hour)
 	if err != nil || m.OutFor("d", 0) != 0 || m.OutFor("d", time.Second) != time.Second {
 		t.Fatalf("%v (%v)", m.OutFor("d", time.Second), err)
 	}

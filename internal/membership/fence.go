@@ -72,7 +72,7 @@ func New(env *Env) *Fence {
 		Moves: make(chan struct{}, movesAtOnce)}
 	f.known.Store(&knowledge{})
 	f.Watch = env.Book.New("nodes", nil, nil, nil).Watch(record.Watched{Every: confirmEvery, Number: f.Generation,
-		Heard: f.heard, Next: f.next, Soon: f.look})
+		Begins: func() error { return nil }, Heard: f.heard, Next: f.next, Soon: f.look})
 	return f
 }
 
@@ -180,9 +180,7 @@ func (f *Fence) heard(_ context.Context, got record.Reading, began clock.Elapsed
 	f.Learn(m.Generation, began)
 	if old.membership.Generation != m.Generation {
 		f.tell(m)
-		if f.env.Changed != nil {
-			f.env.Changed()
-		}
+		f.env.Changed()
 	}
 	return nil
 }
@@ -224,14 +222,13 @@ func (f *Fence) begin(found record.Reading) (m majority.Membership, held time.Du
 		return known.Outlast(), 0, nil
 	}
 	if m.Generation < f.least {
-		m, err = f.anew()
-		return m, 0, err
+		return f.anew(), 0, nil
 	}
 	return m, found.Held, nil
 }
 
 // anew is a membership that follows all that this process has heard of, with all of its nodes in.
-func (f *Fence) anew() (majority.Membership, error) {
+func (f *Fence) anew() majority.Membership {
 	var names []string
 	for _, n := range f.env.Nodes.Roster().All() {
 		names = append(names, n.Name)

@@ -66,7 +66,7 @@ func (w *town) listing(tb testing.TB, n int) *Fence {
 	ctx, cancel := context.WithCancel(context.Background())
 	spawn := func(task func(context.Context)) bool { go task(ctx); return true }
 	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond, Prefix: prefix, Spawn: spawn}
+		CallTimeout: 100 * time.Millisecond, Prefix: prefix, Spawn: spawn, Back: func() {}}
 	var err error
 	s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil)
 	must(tb, err)
@@ -79,7 +79,7 @@ func (w *town) listing(tb testing.TB, n int) *Fence {
 	}
 	fleet := node.NewFleet(s, specs)
 	tb.Cleanup(func() { cancel(); fleet.Close() })
-	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second})
+	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second, Changed: func() {}})
 }
 
 // calls has a process call for a while: it looks at nodes, and keeps what it knows.
@@ -255,8 +255,7 @@ func TestAMembershipThatNobodyUsesIsForgotten(t *testing.T) {
 // For how long a membership was held is told only of the one that was found, not of one that this
 // process knows to be later.
 func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
-	m, err := majority.NewMembership(7, places...)
-	must(t, err)
+	m := majority.NewMembership(7, places...)
 	text, err := m.Encode()
 	must(t, err)
 	f, found := newTown(t).listing(t, 4), record.Reading{Found: majority.Found{Exists: true, Value: text, Held: time.Hour}}

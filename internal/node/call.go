@@ -128,9 +128,10 @@ func (n *Node) Serves(ctx context.Context, slot int) error {
 	return ctx.Err()
 }
 
-// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If it is
-// time for that, it looks first whether the node is back.
-func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call) (context.Context, Call, error) {
+// UnlessAway makes a call that is not sent to a node that is known to be away. If it is time for
+// that, it looks first whether the node is back.
+func (n *Node) UnlessAway(ctx context.Context, slot int, about telemetry.Call,
+	do func(context.Context, *script.Endpoint) error) error {
 	e, err := n.Endpoint(ctx, slot)
 	if err == nil && ctx.Err() == nil && !e.breaker.ready() {
 		if e.breaker.claimProbe(n.env.Clock.Now()) {
@@ -141,9 +142,14 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 		}
 	}
 	if err != nil {
-		return ctx, Call{}, err
+		return err
 	}
-	return n.Begin(ctx, slot, about, nil)
+	ctx, call, err := n.Begin(ctx, slot, about, nil)
+	if err == nil {
+		err = do(ctx, call.Scripts)
+		call.Finish(ctx, err)
+	}
+	return err
 }
 
 // pinged are the slots of a cluster of which one must answer. Three, so that one of its masters can
@@ -165,12 +171,10 @@ func (n *Node) Ping(ctx context.Context) error {
 	for _, slot := range slots {
 		go func() { // it looks at a shard that no limit has
 			about := telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}
-			ctx, call, err := n.BeginUnlessAway(ctx, slot, about)
-			if err == nil {
-				_, err = call.Scripts.Peek(ctx, script.ShardKeys(n.env.Prefix, about.Shard, "ping"))
-				call.Finish(ctx, err)
-			}
-			answers <- err
+			answers <- n.UnlessAway(ctx, slot, about, func(ctx context.Context, e *script.Endpoint) error {
+				_, err := e.Peek(ctx, script.ShardKeys(n.env.Prefix, about.Shard, "ping"))
+				return err
+			})
 		}()
 	}
 	var err error

@@ -44,7 +44,7 @@ var about = telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
 func reached(tb testing.TB) (*Node, *standalone) {
 	tb.Helper()
 	env := &Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond, Spawn: func(task func(context.Context)) bool {
+		CallTimeout: 100 * time.Millisecond, Back: func() {}, Spawn: func(task func(context.Context)) bool {
 			go task(tb.Context())
 			return true
 		}}
@@ -153,8 +153,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 		n, client := silent(t)
 		time.Sleep(n.env.CallTimeout + time.Millisecond)
 		begin := func() error {
-			_, _, err := n.BeginUnlessAway(t.Context(), 0, about)
-			return err
+			return n.UnlessAway(t.Context(), 0, about, func(context.Context, *script.Endpoint) error { return nil })
 		}
 		if err := begin(); !errors.Is(err, ErrAway) {
 			t.Errorf("before the pause is over: %v", err)

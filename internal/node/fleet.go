@@ -26,7 +26,7 @@ type Settings struct {
 	CallTimeout time.Duration // of the longest call
 	// Mistake is the error that tells of an answer of a node that waiting does not change.
 	Mistake func(node string, cause error, remedy string) error
-	// Back is told that a node answers again; nil: nobody need know.
+	// Back is told that a node answers again.
 	Back func()
 	// Spawn runs a task in the background. It reports false if Ctx has ended.
 	Spawn func(task func(context.Context)) bool
@@ -39,13 +39,6 @@ type Settings struct {
 // Patience is for how long one exchange about records may go on: it is rare, and may have to
 // connect first.
 func (s *Settings) Patience() time.Duration { return max(2*time.Second, s.CallTimeout) }
-
-// back tells that a node answers again.
-func (s *Settings) back() {
-	if s.Back != nil {
-		s.Back()
-	}
-}
 
 // Fleet is the nodes of a process. It is safe for concurrent use.
 type Fleet struct {

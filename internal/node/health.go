@@ -27,7 +27,7 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 		e.answers.Add(1)
 		if b.succeeded(e.node.env.Clock.Now()) {
 			e.node.tell("node answers again", slot, nil)
-			e.node.env.back()
+			e.node.env.Back()
 		}
 	case about == telemetry.Vote && b.ready() && mistaken(err, true) != nil:
 		e.node.blame(about, err) // takes may go on: they need other rights

@@ -107,7 +107,7 @@ func (l *link) dial(attempt chan struct{}) {
 	l.node.mistake.Store(nil)
 	l.client.Store(c)
 	if l.dialing.succeeded(l.node.env.Clock.Now()) {
-		l.node.env.back()
+		l.node.env.Back()
 	}
 }
 

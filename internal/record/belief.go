@@ -234,7 +234,7 @@ type Watched struct {
 	Every        time.Duration // how often it is read in the background while it is in use
 	Participates bool          // who reads it is counted
 	Number       func() int64  // of the value that the process works with; 0: none
-	Begins       func() error  // is called before a read; nil: there is nothing to be done then
+	Begins       func() error  // is called before a read
 	// Heard takes in a value that a majority has, and learns it; began is when the read or change
 	// began that found it, as time elapsed. It is ErrUnsettled if another value is to follow.
 	Heard func(ctx context.Context, got Reading, began clock.Elapsed) error
@@ -261,10 +261,8 @@ func (r *Record) Watch(to Watched) *Watch {
 // token. A whole exchange waits for each place, so that one that forgot is restored, and lends the
 // token meanwhile.
 func (w *Watch) exchange(ctx context.Context, whole bool) error {
-	if w.to.Begins != nil {
-		if err := w.to.Begins(); err != nil {
-			return err
-		}
+	if err := w.to.Begins(); err != nil {
+		return err
 	}
 	began, lent := w.book.nodes.Clock.Elapsed(), false
 	err := w.Read(ctx, w.to.Participates, whole, func(got Reading) error {
@@ -279,10 +277,8 @@ func (w *Watch) exchange(ctx context.Context, whole bool) error {
 	})
 	if lent {
 		w.token <- struct{}{}
-		if w.to.Begins != nil { // the record may have been deleted meanwhile
-			if err := w.to.Begins(); err != nil {
-				return err
-			}
+		if err := w.to.Begins(); err != nil { // the record may have been deleted meanwhile
+			return err
 		}
 	}
 	if errors.Is(err, ErrBlank) && chance.N(restoreEvery) > w.every {

@@ -110,13 +110,7 @@ func (ps pointers) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(ps.fleet.CallTimeout, patience))
 	defer cancel()
-	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about)
-	if err != nil {
-		return err
-	}
-	err = do(ctx, call.Scripts)
-	call.Finish(ctx, err)
-	return err
+	return n.UnlessAway(ctx, HomeSlot, about, do)
 }
 
 func (ps pointers) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {

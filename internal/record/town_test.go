@@ -91,8 +91,8 @@ func processOf(t *testing.T, name string, specs []node.Spec) *Book {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond,
-		Spawn:       func(task func(context.Context)) bool { go task(ctx); return true }}
+		CallTimeout: 100 * time.Millisecond, Back: func() {},
+		Spawn: func(task func(context.Context)) bool { go task(ctx); return true }}
 	var err error
 	s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil)
 	must(t, err)

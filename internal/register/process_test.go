@@ -66,7 +66,7 @@ func processOn(t *testing.T, redis *miniredis.Miniredis, declared Wanted) *proce
 func listing(tb testing.TB, declared Wanted, nodes ...node.Spec) *process {
 	tb.Helper()
 	s := node.Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: time.Second, Spawn: func(func(context.Context)) bool { return false }}
+		CallTimeout: time.Second, Back: func() {}, Spawn: func(func(context.Context)) bool { return false }}
 	var err error
 	s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil)
 	must(tb, err)
@@ -74,7 +74,7 @@ func listing(tb testing.TB, declared Wanted, nodes ...node.Spec) *process {
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
 	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
-		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
+		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second, Changed: func() {}})}}
 	p.register = New(p.env, Subject{Limit: p, Shards: p, Name: "l", ID: "n:l", Metrics: telemetry.NewLimiter("l", "sliding_log")})
 	return p
 }
