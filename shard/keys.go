@@ -123,9 +123,6 @@ func leftFor(before []Past, after time.Duration) int {
 // key holds there.
 func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
 	keys := l.Keys.aged(held)
-	if keys == nil {
-		return Layout{}, errNoFamily
-	}
 	if keys.Before = keys.Before[leftFor(keys.Before, after):]; keys.Moving() {
 		keys.Before = distinct(append(keys.Before, l.Keys.past(l.Algorithm)))
 	}
@@ -141,17 +138,12 @@ func (k *Keys) past(algorithm string) Past {
 // While too many arrangements are being left, it is ErrTooManyMoves unless keys have to leave a
 // node: ask [Keys.Fit] first.
 func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout, error) {
-	if l.Keys == nil {
-		return Layout{}, errNoFamily
-	}
 	keys, err := keysAfter(l, l.Spec, Arrangement{nodes}, held)
 	if err != nil {
 		return Layout{}, err
 	}
 	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
-
-var errNoFamily = fmt.Errorf("%w: not the layout of a family", ErrInvalidLayout)
 
 // Terms are what a limit says that comes with the calls for a key. All else is its family's. The
 // zero Terms are its family's, too.
@@ -173,9 +165,6 @@ func (t Terms) Over(s Spec) Spec {
 // shard, and those of the arrangements before as leaving ones. Nobody knows what those have, as any
 // limit may have come with a call. It is settled if the key has nothing to move.
 func (l Layout) ForKey(id string, own Terms) (Layout, error) {
-	if l.Keys == nil {
-		return Layout{}, errNoFamily
-	}
 	s := own.Over(l.Spec)
 	next := Layout{Epoch: l.Epoch, Spec: s, Fence: l.Fence}
 	is := l.Keys.shard(id)

@@ -93,9 +93,6 @@ func NewFamily(f *Fence, epoch int64, s Spec, shards []Shard, nodes []Node) (Lay
 //
 // As with every method that makes the next layout, held is for how long at least l had been held.
 func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) (Layout, error) {
-	if slices.ContainsFunc(shards, func(s Shard) bool { return s.Share == 0 }) {
-		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
-	}
 	keys := l.Keys
 	if keys != nil {
 		var err error

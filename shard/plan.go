@@ -133,7 +133,7 @@ func (l Layout) Opening(buckets bool) []int64 {
 	for j, s := range l.Shards {
 		floors[j] = max(floors[j], s.kept())
 		if buckets && floors[j] > 0 &&
-			scale(s.capacity(), floors[j], s.Share) > scale(capacity, max(s.Start, 0), before) {
+			Scale(s.capacity(), floors[j], s.Share) > Scale(capacity, max(s.Start, 0), before) {
 			floors[j] = 0
 		}
 	}
@@ -142,8 +142,8 @@ func (l Layout) Opening(buckets bool) []int64 {
 
 func (s Shard) capacity() int64 { return cmp.Or(s.Burst, s.Share) }
 
-// scale returns floor(n*part/whole) for 0 <= part <= whole, exactly; 0 if whole is 0.
-func scale(n, part, whole int64) int64 {
+// Scale returns floor(n*part/whole) for 0 <= part <= whole, exactly; 0 if whole is 0.
+func Scale(n, part, whole int64) int64 {
 	if whole <= 0 {
 		return 0
 	}

@@ -3,7 +3,6 @@ package limit
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/local"
@@ -116,9 +115,7 @@ func (l Limit) DividedBy(participants int64) Limit {
 	whole := l.Permits
 	l.Permits = max(1, whole/participants)
 	if l.Burst > 0 {
-		high, low := bits.Mul64(uint64(l.Burst), uint64(l.Permits))
-		inProportion, _ := bits.Div64(high, low, uint64(whole))
-		l.Burst = max(1, min(l.Burst/participants, int64(inProportion)))
+		l.Burst = max(1, min(l.Burst/participants, shard.Scale(l.Burst, l.Permits, whole)))
 	}
 	return l
 }

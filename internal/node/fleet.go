@@ -159,9 +159,6 @@ func (f *Fleet) Identify(name string, s Server) (news, copied bool) {
 	defer f.identifying.Unlock()
 	next := f.roster.Load().next()
 	n := next.byName[name]
-	if n == nil {
-		return false, false
-	}
 	before, had := next.placed[n]
 	id, names := cmp.Or(before.id, s.Names[0]), s.Names
 	s.at = f.Clock.Now()

@@ -198,11 +198,7 @@ func (l *link) closeClient(c rueidis.Client) {
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
 // master is.
 func (l *link) hangUp() {
-	c := l.client.Load()
-	if c == nil || l.option.Sentinel.MasterSet != "" {
-		return
-	}
-	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {
+	if o, ours := l.client.Load().client.(*owned); ours && o.Mode() == rueidis.ClientModeStandalone {
 		o.hangUp()
 	}
 }

@@ -118,9 +118,7 @@ func (ps pointers) heard(ctx context.Context, name string, e *script.Endpoint, r
 	if got.PlacesReply, got.err = e.Places(ctx, script.PlacesKey(ps.fleet.Prefix, homeTag), req); got.err != nil {
 		return got
 	}
-	if n := ps.fleet.Roster().Listed(name); n != nil {
-		n.ServerClock(HomeSlot).Learn(ps.fleet.Clock.Elapsed(), got.Now)
-	}
+	ps.fleet.Roster().Listed(name).ServerClock(HomeSlot).Learn(ps.fleet.Clock.Elapsed(), got.Now)
 	if got.Text != "" {
 		got.said, got.err = decodeSaid(got.Text)
 	}
