@@ -41,18 +41,14 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call,
 		return ctx, Call{}, err
 	}
 	ctx, c := e.begin(ctx, slot, about, links)
-	if about.Operation != telemetry.Take { // a take goes on for other callers, and ends with the process by itself
-		ctx, c.release = n.env.untilClosed(ctx)
+	if about.Operation == telemetry.Take { // it goes on for other callers, and ends with the process by itself
+		return ctx, c, nil
 	}
-	return ctx, c, nil
-}
-
-// untilClosed returns a context that ends with the process, too: what waits for a client that was
-// given does not hear of Close otherwise.
-func (s *Settings) untilClosed(ctx context.Context) (_ context.Context, release func()) {
+	// What waits for a client that was given does not hear of Close otherwise.
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.Ctx, cancel)
-	return ctx, func() { stop(); cancel() }
+	stop := context.AfterFunc(n.env.Ctx, cancel)
+	c.release = func() { stop(); cancel() }
+	return ctx, c, nil
 }
 
 func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call,
