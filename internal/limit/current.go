@@ -44,10 +44,8 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	if c.Record().Expired(c.Process.Clock.Elapsed()) {
 		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
-		half, done := context.WithTimeout(within, c.Process.Config.CallTimeout/2)
-		_ = listener{c}.Confirm(half, 0)
-		done()
-		ctx, late, r = within, true, c.Routes.Load()
+		_ = c.Record().ConfirmWithin(within)
+		ctx, late, r = within, true, c.Current()
 	}
 	if r == nil || r.Layout.Settled {
 		return r, late
