@@ -133,7 +133,7 @@ func (l Layout) Opening(buckets bool) []int64 {
 	for j, s := range l.Shards {
 		floors[j] = max(floors[j], s.kept())
 		if buckets && floors[j] > 0 &&
-			Scale(s.capacity(), floors[j], s.Share) > Scale(capacity, max(s.Start, 0), before) {
+			Scale(s.capacity(), floors[j], s.Share) > Scale(capacity, max(s.Start, 0), max(before, 1)) {
 			floors[j] = 0
 		}
 	}
@@ -142,11 +142,8 @@ func (l Layout) Opening(buckets bool) []int64 {
 
 func (s Shard) capacity() int64 { return cmp.Or(s.Burst, s.Share) }
 
-// Scale returns floor(n*part/whole) for 0 <= part <= whole, exactly; 0 if whole is 0.
+// Scale returns floor(n*part/whole) for 0 <= part <= whole > 0, exactly.
 func Scale(n, part, whole int64) int64 {
-	if whole <= 0 {
-		return 0
-	}
 	high, low := bits.Mul64(uint64(n), uint64(part))
 	quotient, _ := bits.Div64(high, low, uint64(whole))
 	return int64(quotient)
