@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -107,37 +108,16 @@ func (n *Node) Reachable(slot int) bool {
 // that is away is asked only when it is time for that, though another look be under way: that has
 // no answer yet, which tells nothing.
 func (n *Node) Serves(ctx context.Context, slot int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	e, err := n.Endpoint(ctx, slot)
-	if err != nil {
-		return err
-	}
-	now := n.env.Clock.Now()
-	if e.breaker.ready() || e.breaker.claimProbe(now) || now >= e.breaker.probeAt.Load() {
-		e.look(ctx, slot)
-	}
-	if !e.breaker.ready() {
-		return n.Away(slot)
-	}
-	return ctx.Err()
+	return n.unlessAway(ctx, slot, func(b *breaker, now int64) bool {
+		return b.ready() || b.claimProbe(now) || now >= b.probeAt.Load()
+	})
 }
 
 // UnlessAway makes a call that is not sent to a node that is known to be away. If it is time for
 // that, it looks first whether the node is back.
 func (n *Node) UnlessAway(ctx context.Context, slot int, about telemetry.Call,
 	do func(context.Context, *script.Endpoint) error) error {
-	e, err := n.Endpoint(ctx, slot)
-	if err == nil && ctx.Err() == nil && !e.breaker.ready() {
-		if e.breaker.claimProbe(n.env.Clock.Now()) {
-			e.look(ctx, slot)
-		}
-		if !e.breaker.ready() {
-			err = n.Away(slot)
-		}
-	}
-	if err != nil {
+	if err := n.unlessAway(ctx, slot, (*breaker).claimProbe); err != nil {
 		return err
 	}
 	ctx, call, err := n.Begin(ctx, slot, about, nil)
@@ -146,6 +126,21 @@ func (n *Node) UnlessAway(ctx context.Context, slot int, about telemetry.Call,
 		call.Finish(ctx, err)
 	}
 	return err
+}
+
+// unlessAway returns why a call is not to be sent, nil if it is. It looks first if that is due.
+func (n *Node) unlessAway(ctx context.Context, slot int, due func(*breaker, int64) bool) error {
+	e, err := n.Endpoint(ctx, slot)
+	if err != nil || ctx.Err() != nil {
+		return cmp.Or(err, ctx.Err())
+	}
+	if due(&e.breaker, n.env.Clock.Now()) {
+		e.look(ctx, slot)
+	}
+	if !e.breaker.ready() {
+		return n.Away(slot)
+	}
+	return ctx.Err()
 }
 
 // pinged are the slots of a cluster of which one must answer. Three, so that one of its masters can
