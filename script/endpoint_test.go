@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/majority"
 )
 
 // proposal is one for a sliding log.
@@ -142,24 +143,24 @@ func TestInvalidRequests(t *testing.T) {
 		"no tag":                peek("a", ""),
 		"kind of vote":          vote(VoteRequest{Kind: VoteList + 1}),
 		"no kind":               vote(VoteRequest{}),
-		"no ballot":             vote(VoteRequest{Kind: VotePrepare}),
-		"ballot below 0":        vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{-1, 1}}),
-		"ballot":                vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, MaxEpoch + 1}}),
-		"mark of a place":       vote(VoteRequest{Kind: VoteAccept, Ballot: one, Mark: long[:maxVoteMark+1]}),
-		"value":                 vote(VoteRequest{Kind: VoteAccept, Ballot: one, Value: long}),
-		"known":                 vote(VoteRequest{Kind: VoteAccept, Ballot: one, Known: -1}),
-		"place's negative keep": vote(VoteRequest{Kind: VoteRead, Keep: -1}),
-		"place's short keep":    vote(VoteRequest{Kind: VoteRead, Keep: time.Microsecond}),
-		"place's long keep":     vote(VoteRequest{Kind: VoteRead, Keep: 1000*MaxWindow + 1}),
-		"participant": vote(VoteRequest{Kind: VoteRead, Participant: long[:MaxParticipant+1],
+		"no ballot":             vote(VoteRequest{Kind: majority.Prepare}),
+		"ballot below 0":        vote(VoteRequest{Kind: majority.Prepare, Ballot: majority.Ballot{Round: -1}}),
+		"ballot":                vote(VoteRequest{Kind: majority.Prepare, Ballot: majority.Ballot{Proposer: MaxEpoch + 1}}),
+		"mark of a place":       vote(VoteRequest{Kind: majority.Accept, Ballot: one, Mark: long[:maxVoteMark+1]}),
+		"value":                 vote(VoteRequest{Kind: majority.Accept, Ballot: one, Value: long}),
+		"known":                 vote(VoteRequest{Kind: majority.Accept, Ballot: one, Known: -1}),
+		"place's negative keep": vote(VoteRequest{Kind: majority.Read, Keep: -1}),
+		"place's short keep":    vote(VoteRequest{Kind: majority.Read, Keep: time.Microsecond}),
+		"place's long keep":     vote(VoteRequest{Kind: majority.Read, Keep: 1000*MaxWindow + 1}),
+		"participant": vote(VoteRequest{Kind: majority.Read, Participant: long[:MaxParticipant+1],
 			ParticipantTTL: time.Second}),
-		"participant for no time": vote(VoteRequest{Kind: VoteRead, Participant: "p"}),
-		"participants for less":   vote(VoteRequest{Kind: VoteRead, ParticipantTTL: -1}),
-		"participants for longer": vote(VoteRequest{Kind: VoteRead, ParticipantTTL: 100*MaxWindow + 1}),
-		"participant of a vote": vote(VoteRequest{Kind: VotePrepare, Ballot: one, Participant: "p",
+		"participant for no time": vote(VoteRequest{Kind: majority.Read, Participant: "p"}),
+		"participants for less":   vote(VoteRequest{Kind: majority.Read, ParticipantTTL: -1}),
+		"participants for longer": vote(VoteRequest{Kind: majority.Read, ParticipantTTL: 100*MaxWindow + 1}),
+		"participant of a vote": vote(VoteRequest{Kind: majority.Prepare, Ballot: one, Participant: "p",
 			ParticipantTTL: time.Second}),
-		"place's braces":       voteAt("a{b", "t", VoteRequest{Kind: VoteRead}),
-		"place's tag":          voteAt("a", "", VoteRequest{Kind: VoteRead}),
+		"place's braces":       voteAt("a{b", "t", VoteRequest{Kind: majority.Read}),
+		"place's tag":          voteAt("a", "", VoteRequest{Kind: majority.Read}),
 		"pointer":              point("t", PlacesRequest{Text: long[:MaxPointer+1]}),
 		"expected pointer":     point("t", PlacesRequest{Text: "x", Expect: long[:MaxPointer+1]}),
 		"pointer's keep":       point("t", PlacesRequest{Keep: -1}),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -171,7 +172,7 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	"clear":  func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Clear(t.Context(), ref) },
 	"drop":   func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
 	"vote": func(t *testing.T, e *Endpoint, _ ShardRef) error {
-		r := VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}, Keep: time.Hour}
+		r := VoteRequest{Kind: majority.Prepare, Ballot: majority.Ballot{Round: 1, Proposer: 1}, Keep: time.Hour}
 		_, err := e.Vote(t.Context(), VoteKey("", "t", "g", "limit"), r)
 		return err
 	},

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -81,7 +82,7 @@ func TestNothingIsCreated(t *testing.T) {
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
-		if _, err := endpoint.Vote(ctx, VoteKey("", "t", "g", "limit"), VoteRequest{Kind: VoteRead}); err != nil {
+		if _, err := endpoint.Vote(ctx, VoteKey("", "t", "g", "limit"), VoteRequest{Kind: majority.Read}); err != nil {
 			t.Error(err)
 		}
 		if n, err := command(t, client, "DBSIZE").AsInt64(); err != nil || n != 0 {
@@ -94,7 +95,7 @@ func TestLargestEpoch(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		endpoint, ref := NewEndpoint(client), VoteKey("", "t", "g", "limit")
 		for epoch := int64(MaxEpoch - 1); epoch <= MaxEpoch; epoch++ {
-			largest := VoteBallot{epoch, MaxEpoch}
+			largest := majority.Ballot{Round: epoch, Proposer: MaxEpoch}
 			if r := elect(t, endpoint, ref, VoteRequest{Ballot: largest, Value: "v"}); r.Accepted != largest {
 				t.Errorf("%+v", r)
 			}

@@ -12,16 +12,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/majority"
 )
 
-// What a place of a register that a majority keeps can be asked.
-const (
-	VoteRead    = 1 + iota // how it stands; it writes no more than that a participant is there
-	VotePrepare            // promise the ballot
-	VoteAccept             // take the value, for a place that votes
-	VoteRestore            // take the value, for a place that is blank, and vote from then on
-	VoteList               // tell which records are here, of a place that has moved
-)
+// VoteList asks which records are here, of a place that has moved. What else a place of a register
+// can be asked are the kinds of messages in internal/majority. A read writes no more than that a
+// participant is there.
+const VoteList = majority.Restore + 1
 
 const (
 	// MaxVoteValue is the longest value of a register, in bytes.
@@ -34,13 +31,10 @@ const (
 	maxVoteMark   = 256 // bytes of a mark
 )
 
-// VoteBallot numbers a round: 0 to 2^53-1 each.
-type VoteBallot struct{ Round, Proposer int64 }
-
 // VoteRequest is a message for one place.
 type VoteRequest struct {
-	Kind   int
-	Ballot VoteBallot // not needed to read
+	Kind   majority.Kind
+	Ballot majority.Ballot // not needed to read
 	// Of an accept or a restore: the life of the place that promised the ballot, the value, and
 	// for how long the register is known to have had one.
 	Mark  string
@@ -65,15 +59,10 @@ type VoteRecord struct {
 
 // VoteReply is how the place stands after the message.
 type VoteReply struct {
-	Done               bool // what was asked was done
-	Votes              bool
-	Age                time.Duration // for how long it has held the value, by its own clock
-	Known              time.Duration // for how long at least the register has had a value, likewise
-	Now                clock.ServerTime
-	Participants       int64 // how many were alive, up to 10,000; only a read counts them
-	Moved              bool  // the place takes nothing any more: see VoteSuccessor
-	Promised, Accepted VoteBallot
-	Mark, Value        string
+	majority.Answer
+	Now          clock.ServerTime
+	Participants int64 // how many were alive, up to 10,000; only a read counts them
+	Moved        bool  // the place takes nothing any more: see VoteSuccessor
 }
 
 // VoteRef names the keys of a place. The zero value names none.
@@ -110,7 +99,7 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 	if err := r.check(); err != nil {
 		return VoteReply{}, err
 	}
-	args := [11]string{number(int64(r.Kind)), r.Ballot.text(), r.Mark, r.Value,
+	args := [11]string{number(int64(r.Kind)), ballotText(r.Ballot), r.Mark, r.Value,
 		number(int64(r.Known / time.Microsecond)), number(milliseconds(r.Keep)), "0",
 		r.Participant, number(int64(r.ParticipantTTL / time.Microsecond)), ref.name, number(int64(r.After))}
 	if r.Alone {
@@ -125,14 +114,14 @@ func (r VoteRequest) check() error {
 		leastTTL = time.Millisecond
 	}
 	switch {
-	case r.Kind >= VotePrepare && r.Kind <= VoteRestore && r.Ballot == (VoteBallot{}):
+	case r.Kind >= majority.Prepare && r.Kind <= majority.Restore && r.Ballot == (majority.Ballot{}):
 		return invalid("no ballot")
-	case r.Participant != "" && r.Kind != VoteRead:
+	case r.Participant != "" && r.Kind != majority.Read:
 		return invalid("a participant in a vote of kind %d", r.Kind)
 	case !keepable(r.Keep):
 		return invalid("a register that lives %v", r.Keep)
 	}
-	return cmp.Or(within("kind of vote", r.Kind, VoteRead, VoteList), within("round", r.Ballot.Round, 0, MaxEpoch),
+	return cmp.Or(within("kind of vote", r.Kind, majority.Read, VoteList), within("round", r.Ballot.Round, 0, MaxEpoch),
 		within("proposer", r.Ballot.Proposer, 0, MaxEpoch), within("bytes of a mark", len(r.Mark), 0, maxVoteMark),
 		within("bytes of a value", len(r.Value), 0, MaxVoteValue), within("time known", r.Known, 0, math.MaxInt64),
 		within("bytes of a participant", len(r.Participant), 0, MaxParticipant),
@@ -144,7 +133,7 @@ func keepable(keep time.Duration) bool {
 	return keep == 0 || keep >= time.Millisecond && keep <= 1000*MaxWindow
 }
 
-func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.Proposer) }
+func ballotText(b majority.Ballot) string { return fmt.Sprintf("%016d%016d", b.Round, b.Proposer) }
 
 func parseVote(p *program, reply []rueidis.RedisMessage) (VoteReply, error) {
 	var n [8]int64
@@ -160,9 +149,9 @@ func parseVote(p *program, reply []rueidis.RedisMessage) (VoteReply, error) {
 	if !sound || !also || n[1] > 1 || n[2] > 1 || n[7] > 1 {
 		return VoteReply{}, malformed(p, "out of range")
 	}
-	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: clock.ServerTime(n[4]),
-		Known: duration(n[5]), Participants: n[6], Moved: n[7] == 1, Promised: promised, Accepted: accepted, Mark: texts[2],
-		Value: texts[3]}, nil
+	answer := majority.Answer{OK: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Known: duration(n[5]),
+		Promised: promised, Accepted: accepted, Mark: texts[2], Value: texts[3]}
+	return VoteReply{Answer: answer, Now: clock.ServerTime(n[4]), Participants: n[6], Moved: n[7] == 1}, nil
 }
 
 // Records returns the records that a list tells of.
@@ -183,11 +172,11 @@ func (r *VoteReply) Records() (all []VoteRecord, err error) {
 	return all, nil
 }
 
-func voteBallot(text string) (b VoteBallot, sound bool) {
+func voteBallot(text string) (b majority.Ballot, sound bool) {
 	if len(text) != 32 {
 		return b, false
 	}
 	round, bad := strconv.ParseUint(text[:16], 10, 53)
 	proposer, worse := strconv.ParseUint(text[16:], 10, 53)
-	return VoteBallot{int64(round), int64(proposer)}, bad == nil && worse == nil
+	return majority.Ballot{Round: int64(round), Proposer: int64(proposer)}, bad == nil && worse == nil
 }

@@ -10,30 +10,31 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // one numbers the round of most of these tests.
-var one = VoteBallot{1, 1}
+var one = majority.Ballot{Round: 1, Proposer: 1}
 
 // reader is a read by a participant.
 func reader(name string) VoteRequest {
-	return VoteRequest{Kind: VoteRead, Participant: name, ParticipantTTL: 10 * time.Second, Keep: time.Minute}
+	return VoteRequest{Kind: majority.Read, Participant: name, ParticipantTTL: 10 * time.Second, Keep: time.Minute}
 }
 
 // elect has a place that is alone, or has lost its vote, take a value.
 func elect(t *testing.T, e *Endpoint, ref VoteRef, r VoteRequest) VoteReply {
 	t.Helper()
-	if r.Ballot == (VoteBallot{}) {
+	if r.Ballot == (majority.Ballot{}) {
 		r.Ballot = one
 	}
-	r.Kind = VotePrepare
+	r.Kind = majority.Prepare
 	reply, err := e.Vote(t.Context(), ref, r)
-	if err != nil || !reply.Done {
+	if err != nil || !reply.OK {
 		t.Fatalf("%+v: %+v %v", r, reply, err)
 	}
-	r.Kind, r.Mark = VoteRestore, reply.Mark
-	if reply, err = e.Vote(t.Context(), ref, r); err != nil || !reply.Done {
+	r.Kind, r.Mark = majority.Restore, reply.Mark
+	if reply, err = e.Vote(t.Context(), ref, r); err != nil || !reply.OK {
 		t.Fatalf("%+v: %+v %v", r, reply, err)
 	}
 	return reply
@@ -59,8 +60,8 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 			cases = append(cases, []string{"SET", ref.Key(), good[:i] + "x" + good[i+1:]})
 		}
 		for _, words := range cases {
-			for kind := VoteRead; kind <= VoteRestore; kind++ {
-				if kind != VoteRead && words[1] == ref.participants {
+			for kind := majority.Read; kind <= majority.Restore; kind++ {
+				if kind != majority.Read && words[1] == ref.participants {
 					continue // only a read looks at them
 				}
 				foreign(t, client, fmt.Sprint("kind ", kind), words, func() error {
@@ -87,16 +88,16 @@ func TestPlaceTimeToLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	vote(VoteRequest{Kind: VotePrepare, Ballot: one, Keep: time.Second})
+	vote(VoteRequest{Kind: majority.Prepare, Ballot: one, Keep: time.Second})
 	expect(time.Second, 0)
-	elect(t, endpoint, ref, VoteRequest{Ballot: VoteBallot{2, 1}, Keep: 30 * time.Second})
+	elect(t, endpoint, ref, VoteRequest{Ballot: majority.Ballot{Round: 2, Proposer: 1}, Keep: 30 * time.Second})
 	c.forward(time.Second)
-	vote(VoteRequest{Kind: VoteRead, Keep: time.Minute})
-	vote(VoteRequest{Kind: VotePrepare, Ballot: one, Keep: time.Minute}) // refused
+	vote(VoteRequest{Kind: majority.Read, Keep: time.Minute})
+	vote(VoteRequest{Kind: majority.Prepare, Ballot: one, Keep: time.Minute}) // refused
 	expect(29*time.Second, 0)
 	vote(reader("a"))
 	expect(time.Minute, 10*time.Second)
-	vote(VoteRequest{Kind: VoteRead, Participant: "a", ParticipantTTL: 20 * time.Second})
+	vote(VoteRequest{Kind: majority.Read, Participant: "a", ParticipantTTL: 20 * time.Second})
 	expect(time.Minute, 20*time.Second)
 	c.forward(2 * time.Minute)
 	if keys := c.Keys(); len(keys) != 1 || keys[0] != ref.list || c.TTL(ref.list) < 24*time.Hour {
@@ -122,7 +123,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 		t.Helper()
 		for {
 			got, err := endpoint.Vote(t.Context(), key(""), VoteRequest{Kind: VoteList, Alone: true, After: len(all)})
-			if err != nil || !got.Done || !got.Votes {
+			if err != nil || !got.OK || !got.Votes {
 				t.Fatalf("%+v %v", got, err)
 			}
 			page, err := got.Records()
@@ -145,7 +146,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 	}
 	for i := range 250 {
 		elect(t, endpoint, key(fmt.Sprint("some: ", i)),
-			VoteRequest{Ballot: VoteBallot{2, 1}, Keep: time.Minute, Value: "w"})
+			VoteRequest{Ballot: majority.Ballot{Round: 2, Proposer: 1}, Keep: time.Minute, Value: "w"})
 	}
 	c.forward(time.Second)
 	if _, err := endpoint.Vote(t.Context(), key("some: 7"), reader("a")); err != nil { // for ten seconds
@@ -164,15 +165,15 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 	before, err := c.Get(key("some: 7").place)
 	must(t, err)
 	mark := before[strings.LastIndex(before, "none/") : len(before)-1]
-	for kind := VoteRead; kind <= VoteRestore; kind++ {
+	for kind := majority.Read; kind <= majority.Restore; kind++ {
 		for _, name := range []string{"some: 7", "another"} {
-			ballot := VoteBallot{2, 1} // as it has promised
-			if kind == VotePrepare {
+			ballot := majority.Ballot{Round: 2, Proposer: 1} // as it has promised
+			if kind == majority.Prepare {
 				ballot.Round = 9
 			}
 			got, err := endpoint.Vote(t.Context(), key(name),
 				VoteRequest{Kind: kind, Ballot: ballot, Alone: true, Mark: mark, Value: "x"})
-			if err != nil || got.Done != (kind == VoteRead) || !got.Moved {
+			if err != nil || got.OK != (kind == majority.Read) || !got.Moved {
 				t.Errorf("kind %d of %s: %+v %v", kind, name, got, err)
 			}
 		}
@@ -181,7 +182,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 		t.Errorf("%q became %q, %v", before, after, err)
 	}
 	c.forward(2 * time.Minute) // most are over by now
-	elect(t, endpoint, key(VoteSuccessor), VoteRequest{Ballot: VoteBallot{2, 1}, Keep: time.Hour})
+	elect(t, endpoint, key(VoteSuccessor), VoteRequest{Ballot: majority.Ballot{Round: 2, Proposer: 1}, Keep: time.Hour})
 	if again, _ := listed(); len(again) != len(all) {
 		t.Errorf("%d records are in a list that may be read just now, and %d were", len(again), len(all))
 	}
@@ -192,7 +193,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add("1:a0 ")
 	f.Add("3:a:b3600000 0:1 ")
 	f.Fuzz(func(t *testing.T, text string) {
-		all, err := (&VoteReply{Value: text}).Records()
+		all, err := (&VoteReply{Answer: majority.Answer{Value: text}}).Records()
 		if err != nil && !errors.Is(err, ErrMalformedReply) {
 			t.Error(err)
 		}
@@ -249,7 +250,7 @@ func TestParticipantsAreCapped(t *testing.T) {
 	command(t, client, words...)
 	for i, name := range []string{"last", "one too many", "last", "17"} {
 		r, err := endpoint.Vote(t.Context(), ref,
-			VoteRequest{Kind: VoteRead, Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
+			VoteRequest{Kind: majority.Read, Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
 		if err != nil || r.Participants != most {
 			t.Errorf("%d: %d participants: %v", i, r.Participants, err)
 		}

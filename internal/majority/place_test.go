@@ -97,7 +97,7 @@ func (p Place) take(m Message, now int64) Place {
 	return p
 }
 
-// stored is the stored form of a place: columns of fixed width, which a script can read, and then
+// Stored is the stored form of a place: columns of fixed width, which a script can read, and then
 // its three strings:
 //
 //	offset  0  2   magic "M2"
@@ -107,7 +107,7 @@ func (p Place) take(m Message, now int64) Place {
 //	       83  16  since when the register has a value, likewise
 //	       99  3   length of run     102  3  length of mark
 //	      105      run, mark, value
-func (p Place) stored() string {
+func (p Place) Stored() string {
 	votes := 0
 	if p.Votes {
 		votes = 1

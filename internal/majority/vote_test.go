@@ -1,4 +1,4 @@
-package majority
+package majority_test
 
 import (
 	"regexp"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -40,24 +41,24 @@ func testVotes(t *testing.T, client rueidis.Client) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		client.Do(ctx, client.B().Del().Key(ref.Key(), ref.Pointer()).Build())
-		var place Place
+		var place majority.Place
 		saved, pointer := place, ""
-		put := func(p Place) {
+		put := func(p majority.Place) {
 			place = p
 			client.Do(ctx, client.B().Del().Key(ref.Key()).Build())
-			if p != (Place{}) {
-				client.Do(ctx, client.B().Set().Key(ref.Key()).Value(p.stored()).Build())
+			if p != (majority.Place{}) {
+				client.Do(ctx, client.B().Set().Key(ref.Key()).Value(p.Stored()).Build())
 			}
 		}
 		marks := []string{"", "other"}
-		ballots := rapid.Custom(func(t *rapid.T) Ballot {
-			return Ballot{Round: rapid.Int64Range(1, 4).Draw(t, "round"),
+		ballots := rapid.Custom(func(t *rapid.T) majority.Ballot {
+			return majority.Ballot{Round: rapid.Int64Range(1, 4).Draw(t, "round"),
 				Proposer: rapid.Int64Range(9, 11).Draw(t, "proposer")}
 		})
 		for range rapid.IntRange(1, 20).Draw(t, "messages") {
 			switch rapid.IntRange(0, 12).Draw(t, "event") {
 			case 0:
-				put(Place{})
+				put(majority.Place{})
 			case 1:
 				saved = place
 			case 2:
@@ -76,34 +77,33 @@ func testVotes(t *testing.T, client rueidis.Client) {
 			}
 			alone := rapid.IntRange(0, 4).Draw(t, "alone") == 0
 			keep := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "keep")
-			m := Message{Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")),
+			m := majority.Message{Kind: majority.Kind(rapid.IntRange(1, 4).Draw(t, "kind")),
 				Ballot: ballots.Draw(t, "ballot"),
 				Mark:   rapid.SampledFrom(marks).Draw(t, "mark"),
 				Value:  rapid.SampledFrom([]string{"a", "b\x00b", ""}).Draw(t, "value"),
 				Known:  rapid.SampledFrom([]time.Duration{0, time.Microsecond, time.Hour, 1 << 62}).Draw(t, "known")}
-			if place.Promised != (Ballot{}) && rapid.Bool().Draw(t, "fitting") {
+			if place.Promised != (majority.Ballot{}) && rapid.Bool().Draw(t, "fitting") {
 				m.Ballot, m.Mark = place.Promised, place.Mark
 			}
-			got, err := endpoint.Vote(ctx, ref, script.VoteRequest{Kind: int(m.Kind), Mark: m.Mark, Value: m.Value,
-				Ballot: script.VoteBallot(m.Ballot), Known: m.Known, Alone: alone, Keep: keep})
+			got, err := endpoint.Vote(ctx, ref, script.VoteRequest{Kind: m.Kind, Mark: m.Mark, Value: m.Value,
+				Ballot: m.Ballot, Known: m.Known, Alone: alone, Keep: keep})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want Answer
-			place, want = place.Hear(m, Server{Run: run, Whole: alone || pointer == run, Now: int64(got.Now)})
-			if answer := (Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark, Promised: Ballot(got.Promised),
-				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age, Known: got.Known}); answer != want {
-				t.Fatalf("%+v: answered %+v, want %+v", m, answer, want)
+			var want majority.Answer
+			place, want = place.Hear(m, majority.Server{Run: run, Whole: alone || pointer == run, Now: int64(got.Now)})
+			if got.Answer != want {
+				t.Fatalf("%+v: answered %+v, want %+v", m, got.Answer, want)
 			}
 			marks = append(marks, got.Mark)
 			text, err := client.Do(ctx, client.B().Get().Key(ref.Key()).Build()).ToString()
-			if err != nil && !rueidis.IsRedisNil(err) || place == (Place{}) && text != "" ||
-				place != (Place{}) && text != place.stored() {
+			if err != nil && !rueidis.IsRedisNil(err) || place == (majority.Place{}) && text != "" ||
+				place != (majority.Place{}) && text != place.Stored() {
 				t.Fatalf("%+v: stored %q, want %+v (%v)", m, text, place, err)
 			}
 			ms, err := client.Do(ctx, client.B().Pttl().Key(ref.Key()).Build()).AsInt64()
 			if lives := (time.Duration(max(ms, 0)) * time.Millisecond).Round(time.Hour); err != nil ||
-				text != "" && m.Kind != Read && got.Done && lives != keep { // 0: it does not end by itself
+				text != "" && m.Kind != majority.Read && got.OK && lives != keep { // 0: it does not end by itself
 				t.Fatalf("%+v: it lives %v, want %v (%v)", m, lives, keep, err)
 			}
 		}

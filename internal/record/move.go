@@ -188,7 +188,7 @@ func (m *move) list(ctx context.Context) ([]script.VoteRecord, error) {
 // final returns what places that have moved hold of a record or, by a list, the records that they
 // hold.
 func (r *Record) final(ctx context.Context, from *Places,
-	kind int) (kept majority.Found, records []script.VoteRecord, err error) {
+	kind majority.Kind) (kept majority.Found, records []script.VoteRecord, err error) {
 	s := r.groupAt(from, from.id())
 	answers := make([]*majority.Answer, len(from.Names))
 	var errs []error
@@ -202,8 +202,8 @@ func (r *Record) final(ctx context.Context, from *Places,
 			}
 		}
 	}, func(i int, reply placeReply) step {
-		if errs = append(errs, reply.err); reply.err == nil && reply.moved {
-			answers[i], records = reply.answer, append(records, reply.records...)
+		if errs = append(errs, reply.err); reply.err == nil && reply.Moved {
+			answers[i], records = &reply.Answer, append(records, reply.records...)
 		}
 		if kept, err = majority.Final(answers); err == nil {
 			return hurry
@@ -222,7 +222,7 @@ func (m *move) copy(ctx context.Context, record script.VoteRecord) error {
 	var was majority.Found
 	r := m.New(record.Name, func() time.Duration { return record.Keep },
 		func() time.Duration { return was.Known }, nil)
-	was, _, err := r.final(ctx, m.from, script.VoteRead)
+	was, _, err := r.final(ctx, m.from, majority.Read)
 	if err == nil && was.Exists {
 		_, _, err = r.changeAt(ctx, r.groupAt(m.to, m.to.id()), func(kept majority.Found, _ int64) (string, error) {
 			if kept.Exists { // another process has copied it, or changed it since

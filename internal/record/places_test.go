@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -376,19 +377,19 @@ func TestAMoverThatCrashed(t *testing.T) {
 			r := mover.New(script.VoteSuccessor, func() time.Duration { return time.Hour }, nil, nil)
 			at := r.groupAt(from, from.id())
 			if after == "one place" {
-				ballot := script.VoteBallot{Round: 1, Proposer: 7}
-				promised := r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: script.VotePrepare, Ballot: ballot})
-				r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: script.VoteAccept, Ballot: ballot,
-					Mark: promised.answer.Mark, Value: next.encode()})
+				ballot := majority.Ballot{Round: 1, Proposer: 7}
+				promised := r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: majority.Prepare, Ballot: ballot})
+				r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: majority.Accept, Ballot: ballot,
+					Mark: promised.Mark, Value: next.encode()})
 				for i := range from.Names {
 					got := limit(mover).voteAt(t.Context(), limit(mover).groupAt(from, from.id()), i,
-						script.VoteRequest{Kind: script.VoteRead})
-					if got.err != nil || got.moved != (i == 0) {
+						script.VoteRequest{Kind: majority.Read})
+					if got.err != nil || got.Moved != (i == 0) {
 						t.Fatalf("place %d: %+v", i, got)
 					}
 				}
 				_, list := m.list(t.Context())
-				_, _, kept := limit(mover).final(t.Context(), from, script.VoteRead)
+				_, _, kept := limit(mover).final(t.Context(), from, majority.Read)
 				if !errors.Is(list, ErrNoMajority) || !errors.Is(kept, ErrNoMajority) {
 					t.Errorf("what one place tells is final: %v, %v", list, kept)
 				}

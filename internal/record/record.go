@@ -174,7 +174,7 @@ func (r *Record) read(ctx context.Context, s *group, participates, whole bool,
 	heard func(Reading) error) (value Reading, err error) {
 	names := s.places.Names
 	answers := make([]*majority.Answer, len(names))
-	req := script.VoteRequest{Kind: script.VoteRead}
+	req := script.VoteRequest{Kind: majority.Read}
 	if participates {
 		req.Participant = r.book.participant
 	}
@@ -185,8 +185,10 @@ func (r *Record) read(ctx context.Context, s *group, participates, whole bool,
 	var now, participants int64
 	ended := gather(ctx, len(names), func(i int) placeReply { return r.vote(r.book.nodes.Ctx, s, i, req) },
 		func(i int, reply placeReply) step {
-			answers[i], errs = reply.answer, append(errs, reply.err)
-			now, participants = max(now, reply.now), max(participants, reply.participants)
+			if errs = append(errs, reply.err); reply.err == nil {
+				answers[i] = &reply.Answer
+			}
+			now, participants = max(now, int64(reply.Now)), max(participants, reply.Participants)
 			if got, verdict = majority.Confirm(answers); verdict == majority.Unknown {
 				return wait
 			}
@@ -242,18 +244,16 @@ func fewer(places []string, errs []error) error {
 
 // placeReply is what came of a message to a place.
 type placeReply struct {
-	answer            *majority.Answer
-	now, participants int64
-	records           []script.VoteRecord
-	moved             bool
-	err               error
+	script.VoteReply
+	records []script.VoteRecord
+	err     error // nil: there is an answer
 }
 
 // vote sends a message to a place. One that has moved gives no answer.
 func (r *Record) vote(ctx context.Context, s *group, place int, req script.VoteRequest) placeReply {
 	got := r.voteAt(ctx, s, place, req)
-	if got.err == nil && got.moved {
-		got.answer, got.err = nil, fmt.Errorf("node %s: %w", s.places.Names[place], errMoved)
+	if got.err == nil && got.Moved {
+		got.err = fmt.Errorf("node %s: %w", s.places.Names[place], errMoved)
 		if known := r.book.Known(); known.id() == s.places.id() {
 			r.book.help(s.places) // a majority may go on without it
 		}
@@ -266,19 +266,14 @@ func (r *Record) voteAt(ctx context.Context, s *group, place int, req script.Vot
 	name := s.places.Names[place]
 	n := r.book.nodes.Node(name)
 	about := telemetry.Call{Operation: telemetry.Vote, Limiter: r.metrics, Shard: homeTag}
-	got.err = r.book.call(ctx, n, about, func(ctx context.Context, e *script.Endpoint) error {
+	got.err = r.book.call(ctx, n, about, func(ctx context.Context, e *script.Endpoint) (err error) {
 		req.Keep, req.Alone, req.ParticipantTTL = r.keep(), s.alone, participantTTL
-		reply, err := e.Vote(ctx, s.ref, req)
-		if err != nil {
+		if got.VoteReply, err = e.Vote(ctx, s.ref, req); err != nil {
 			return err
 		}
-		n.ServerClock(HomeSlot).Learn(r.book.nodes.Clock.Elapsed(), reply.Now)
-		got.now, got.participants, got.moved = int64(reply.Now), reply.Participants, reply.Moved
-		got.answer = &majority.Answer{OK: reply.Done, Votes: reply.Votes, Mark: reply.Mark,
-			Promised: majority.Ballot(reply.Promised), Accepted: majority.Ballot(reply.Accepted), Value: reply.Value,
-			Age: reply.Age, Known: reply.Known}
+		n.ServerClock(HomeSlot).Learn(r.book.nodes.Clock.Elapsed(), got.Now)
 		if req.Kind == script.VoteList {
-			got.records, err = reply.Records()
+			got.records, err = got.Records()
 		}
 		return err
 	})

@@ -78,16 +78,16 @@ func (p *sending) send(ctx context.Context, to []majority.Message, heed func(pla
 	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
 	gather(ctx, len(to), func(i int) placeReply {
 		m := &to[i]
-		return p.record.vote(ctx, p.group, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
-			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
+		return p.record.vote(ctx, p.group, to[i].Place, script.VoteRequest{Kind: m.Kind, Ballot: m.Ballot,
+			Mark: m.Mark, Value: m.Value, Known: known})
 	}, func(i int, reply placeReply) step {
 		if reply.err != nil {
 			p.errs = append(p.errs, reply.err)
 			return wait
 		}
-		p.now = max(p.now, reply.now)
-		heed(to[i].Place, *reply.answer)
-		if reply.answer.Votes || !reply.answer.OK {
+		p.now = max(p.now, int64(reply.Now))
+		heed(to[i].Place, reply.Answer)
+		if reply.Votes || !reply.OK {
 			settled++
 		}
 		if !p.patient && settled >= majority.Majority(len(p.group.places.Names)) {

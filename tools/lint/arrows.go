@@ -23,7 +23,7 @@ const module = "github.com/shardlimit/shardlimit"
 var allowed = map[string][]string{
 	"shard":              {"github.com/cespare/xxhash/v2"},
 	"fairness":           {"internal/columns"}, // what is stored, which Lua and Go must see alike
-	"script":             {"fairness", "internal/clock", "internal/columns", "github.com/redis/rueidis"},
+	"script":             {"fairness", "internal/clock", "internal/columns", "internal/majority", "github.com/redis/rueidis"},
 	"internal/clock":     {},
 	"internal/chance":    {},
 	"internal/columns":   {},
