@@ -62,9 +62,8 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 		if several { // a shard alone needs time, too
 			b.until -= int64(b.left(c.Process.Now()) / 2)
 		}
-		parts, err := b.all(ctx, wanted.parts)
+		d, due, err := b.all(ctx, wanted.parts)
 		if err == nil {
-			d, due := b.decision(parts)
 			return d, due, nil
 		}
 		if dead := (*partError)(nil); !several && (!errors.As(err, &dead) || IsRefusal(err)) {
@@ -187,8 +186,9 @@ func IsRefusal(err error) bool {
 }
 
 // all books every part for the instant of the call, or for a later one that suits all: a part that
-// was dated earlier than the others would come back too early.
-func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, error) {
+// was dated earlier than the others would come back too early. It returns the decision that stands
+// for the parts, and when they are due.
+func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) (Decision, int64, error) {
 	c := b.view.member.Target
 	for range bookRounds {
 		began := c.Process.Now()
@@ -196,24 +196,26 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, er
 		var d Decision
 		latest, due := b.at, b.at
 		for _, p := range done {
-			d.addPart(p.Part, 0)
+			d.addPart(p.Part, c.OwnTicket())
 			latest, due = max(latest, p.early), max(due, p.due)
 		}
 		if err == nil && (len(done) == 1 || latest <= b.at+int64(time.Microsecond)) { // shards count whole ones
-			return done, nil
+			now := c.Process.Now()
+			c.complete(&d, b.view.Routes, b.view.Expected(now), now)
+			return d, due, nil
 		}
 		c.HandBack(ctx, d, b.Since, false)
 		if err != nil {
-			return nil, err
+			return Decision{}, 0, err
 		}
 		now := c.Process.Now()
 		due = max(due, now+now-began) // the next round, too, takes its time
 		if b.Deadline != 0 && due > b.Deadline {
-			return nil, late(time.Duration(due-now), b.Deadline, now)
+			return Decision{}, 0, late(time.Duration(due-now), b.Deadline, now)
 		}
 		b.at = due
 	}
-	return nil, fmt.Errorf("%w: others book as fast", limit.ErrWaitTooLong)
+	return Decision{}, 0, fmt.Errorf("%w: others book as fast", limit.ErrWaitTooLong)
 }
 
 // atOnce books the parts at once, each for the instant of the call or as soon after it as there is
@@ -231,18 +233,6 @@ func (b *Booking) atOnce(ctx context.Context, wanted []dispatch.Part) (done []bo
 		}
 	}
 	return done, errors.Join(errs...)
-}
-
-// decision returns the decision that stands for the parts, and when they are due.
-func (b *Booking) decision(parts []booked) (d Decision, due int64) {
-	c := b.view.member.Target
-	now := c.Process.Now()
-	for _, p := range parts {
-		d.addPart(p.Part, c.OwnTicket())
-		due = max(due, p.due)
-	}
-	c.complete(&d, b.view.Routes, b.view.Expected(now), now)
-	return d, due
 }
 
 // OwnTicket identifies a decision that this process put together, apart from those of script calls.
