@@ -21,7 +21,10 @@ type Client struct {
 // use, so it succeeds while Redis is away; a configuration that cannot work is
 // reported at once, every fault of it, with ErrInvalidConfig.
 func New(cfg Config) (*Client, error) {
-	in, err := call.New(cfg.in(), limit.Errors{Failed: failedShard, Mistake: misconfigured})
+	in, err := call.New(cfg.in(), limit.Errors{
+		Failed:  func(limiter, shard, node string, err error) error { return &ShardError{limiter, shard, node, err} },
+		Mistake: func(node string, cause error, remedy string) error { return &ConfigError{node, cause, remedy} },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -101,13 +101,3 @@ func (e *ConfigError) Error() string {
 
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
-
-// misconfigured returns the error by which the engine tells of a mistake.
-func misconfigured(node string, cause error, remedy string) error {
-	return &ConfigError{Node: node, Err: cause, Remedy: remedy}
-}
-
-// failedShard returns the error by which the engine tells that a shard failed.
-func failedShard(limiter, shard, node string, err error) error {
-	return &ShardError{Limiter: limiter, Shard: shard, Node: node, Err: err}
-}

@@ -56,11 +56,7 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 // ended is given back when the reply comes. If none comes, or if a key of a family grants it, it
 // stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	var in call.Decision
-	err = l.in.Allow(ctx, n, false, &in)
-	if d.is(&in); err == nil && !d.Allowed {
-		l.tell(ctx, n, &d)
-	}
+	err = l.allow(ctx, n, false, &d)
 	return d, err
 }
 
@@ -68,12 +64,17 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	var in call.Decision
-	err = l.in.Allow(ctx, n, true, &in)
-	if d.is(&in); err == nil && !d.Allowed {
-		l.tell(ctx, n, &d)
-	}
+	err = l.allow(ctx, n, true, &d)
 	return d, err
+}
+
+func (l *Limiter) allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	var in call.Decision
+	err := l.in.Allow(ctx, n, upTo, &in)
+	if d.is(&in); err == nil && !d.Allowed {
+		l.tell(ctx, n, d)
+	}
+	return err
 }
 
 // Wait blocks until one permit was granted. See WaitN.
