@@ -38,15 +38,12 @@ func shortNap(r *limit.Routes) time.Duration {
 type pump struct {
 	*queue
 	ctx    context.Context
-	timer  *time.Timer
 	rested bool // it has just left to other processes what came back
 }
 
 // run serves the line until it is empty.
 func (q *pump) run() {
 	c, ctx := q.member.Target, q.ctx
-	q.timer = time.NewTimer(time.Hour)
-	defer q.timer.Stop()
 	for {
 		r, _ := c.InUse(ctx)
 		if r == nil && c.Record().Deleted() {
@@ -171,9 +168,8 @@ func (q *pump) failed(err error) {
 func (q *pump) nap(long time.Duration) (poked bool) {
 	for long > 0 {
 		slice := min(long, PumpNap)
-		q.timer.Reset(slice)
 		select {
-		case <-q.timer.C:
+		case <-time.After(slice):
 			q.member.Target.Refresh()
 			long -= slice
 		case <-q.poke:

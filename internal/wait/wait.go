@@ -82,7 +82,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *c
 		courtesy.Got(r, d)
 		switch {
 		case err == nil && d.Allowed:
-			if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
+			if err = sleepOut(ctx, c, d, deadline); err != nil {
 				*d = call.Decision{}
 			}
 			return err
@@ -96,7 +96,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *c
 	if err != nil {
 		return err
 	}
-	if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
+	if err = sleepOut(ctx, c, d, deadline); err != nil {
 		*d = q.hopeless(r, err)
 	}
 	return err
@@ -172,19 +172,17 @@ func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
 
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
 // ends before, the permits are given back.
-func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, delay time.Duration, deadline int64) error {
+func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, deadline int64) error {
+	delay, now := d.Delay, c.Process.Now()
 	if delay == 0 {
 		return nil
 	}
-	now := c.Process.Now()
 	if deadline != 0 && now+int64(delay) > deadline {
 		c.HandBack(ctx, *d, now, false)
 		return fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, delay)
 	}
-	turn := time.NewTimer(delay)
-	defer turn.Stop()
 	select {
-	case <-turn.C:
+	case <-time.After(delay):
 		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-delay)
 		return nil
 	case <-ctx.Done():
