@@ -65,7 +65,7 @@ func (r *Reservation) Delay() time.Duration { return r.in.Wait() }
 func (r *Reservation) At() time.Time { return r.in.At() }
 
 // Permits returns how many permits were reserved.
-func (r *Reservation) Permits() int64 { return r.in.Permits }
+func (r *Reservation) Permits() int64 { return r.in.Granted }
 
 // Degraded reports whether the outage policy answered, not Redis.
 func (r *Reservation) Degraded() bool { return r.in.Degraded }

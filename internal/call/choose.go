@@ -20,19 +20,13 @@ const (
 	rotation  = 16 * time.Millisecond
 )
 
-// tried marks the shards that a call is done with, by their place in Routes.Order; nil: none.
+// tried marks the shards that a call is done with, by their place in Routes.Order; nil: none. No
+// layout has more.
 type tried [limit.MaxShards / 64]uint64
 
-// add marks a shard. A layout has no more than MaxShards.
-func (t *tried) add(i int) {
-	if i < limit.MaxShards {
-		t[i/64] |= 1 << (i % 64)
-	}
-}
+func (t *tried) add(i int) { t[i/64] |= 1 << (i % 64) }
 
-func (t *tried) has(i int) bool {
-	return i >= limit.MaxShards || t != nil && t[i/64]&(1<<(i%64)) != 0
-}
+func (t *tried) has(i int) bool { return t != nil && t[i/64]&(1<<(i%64)) != 0 }
 
 // choose picks the next shard for a call: of the first few in the participant's
 // order, the one with the fewest calls waiting; if these are almost idle, one

@@ -70,15 +70,6 @@ const minRetry = 10 * time.Microsecond
 // others: while participants contend, one that asks everywhere costs much and gains nothing.
 const refusals = 4
 
-// ShutOut reports whether every shard that can be reached is known to have
-// nothing for this participant, and when the first of them has a permit again.
-func (v *view) ShutOut(now int64) (empty bool, next int64) {
-	t := v.tally(now, now+1)
-	return t.empty(), t.next
-}
-
-func (t *tally) empty() bool { return t.shut > 0 && t.shut == t.reachable }
-
 // denied ends a call that began at since and that no shard could serve: with a denial if at least
 // one could be reached, else by the outage policy. A call that has waited in a queue of this
 // process is to come back after as long as that took. One that met only a failing shard comes back

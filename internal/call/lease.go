@@ -24,7 +24,6 @@ type lease struct {
 	// suspension
 	slept  int64
 	from   int64    // when it was asked for
-	size   int64    // permits at first
 	grant  Decision // where they came from, in the order of their places
 	origin special  // of the decisions that it serves
 	Timer  *time.Timer
@@ -150,7 +149,7 @@ func (ls *leases) size(r *limit.Routes) int64 {
 func (ls *leases) begin(r *limit.Routes, grant Decision, q call) {
 	c := ls.member.Target
 	l := &lease{epoch: r.Layout.Epoch, Until: q.since + int64(r.Limit.Lease), slept: q.slept, from: q.since,
-		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
+		nonce: chance.Uint64(), grant: grant}
 	if l.Until <= c.Process.Now() || c.Record().Highest.Load() > l.epoch || c.Process.Clock.Suspended() != q.slept {
 		// or the answer took longer than the lease
 		c.Process.Spawn(func(context.Context) { c.GiveBackAll(grant, false) })
@@ -185,7 +184,7 @@ func (ls *leases) retire(l *lease) {
 // small: it would have lasted for its time at the speed at which it went, and the
 // next one is up to eight times as large. Of one that was not used up, the next has what was used.
 func (ls *leases) learn(l *lease, left int64) {
-	used := l.size - left
+	used := l.grant.Granted - left
 	need := used + used/8 + 1
 	if left == 0 {
 		lasted := max(ls.member.Target.Process.Now()-l.from, 1)

@@ -139,11 +139,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return resetPerParticipant(ctx, c)
 	}
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, sh *dispatch.Shard) error {
-		err := sh.Clear(ctx)
-		if err == nil {
-			c.ahead.Store(nil)
-		}
-		return err
+		return sh.Clear(ctx)
 	})
 }
 
@@ -160,10 +156,7 @@ func (l *Limiter) standsAlone(ctx context.Context, method string) error {
 
 func (m *Member) peek(ctx context.Context) (State, error) {
 	c := m.Target
-	if c.Invalid != nil {
-		return State{}, c.Invalid
-	}
-	if err := c.Process.Gone(ctx, nil); err != nil {
+	if err := cmp.Or(c.Invalid, c.Process.Gone(ctx, nil)); err != nil {
 		return State{}, err
 	}
 	r, err := c.Stored()

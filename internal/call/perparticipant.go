@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -40,13 +41,8 @@ func peekPerParticipant(m *Member, limit limit.Limit, epoch int64) State {
 
 // resetPerParticipant does what Reset does, for a limit of Scope PerParticipant.
 func resetPerParticipant(ctx context.Context, c *Target) error {
-	switch {
-	case c.Invalid != nil:
-		return c.Invalid
-	case c.Process.Closed.Load():
-		return limit.ErrClosed
-	case ctx.Err() != nil:
-		return clock.Ended(ctx)
+	if err := cmp.Or(c.Invalid, c.Process.Gone(ctx, nil)); err != nil {
+		return err
 	}
 	for _, m := range c.Members.all() {
 		m.alone().Clear()

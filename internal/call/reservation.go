@@ -14,8 +14,7 @@ import (
 // Reservation is permits that may be used from a known instant on.
 type Reservation struct {
 	Decision
-	due     int64 // on the client's clock
-	Permits int64
+	due int64 // on the client's clock
 }
 
 // Wait returns how long to wait from now on before the permits may be used.
@@ -88,7 +87,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 	}
 	if !d.Allowed && d.rarely().engine == nil { // what a process decides by itself is not reserved ahead
 		var err error
-		made := &Reservation{Permits: n}
+		made := &Reservation{}
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
 		switch {
@@ -109,7 +108,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		}
 	}
 	if d.Allowed {
-		return granted(*d, n, deadline)
+		return granted(*d, deadline)
 	}
 	d.Hint(false)
 	return nil, late(d.RetryAfter, deadline, c.Process.Now())
@@ -117,7 +116,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 
 // granted returns the reservation that a grant is, due at once or, under LeakyBucket, when it may
 // act.
-func granted(d Decision, n, deadline int64) (*Reservation, error) {
+func granted(d Decision, deadline int64) (*Reservation, error) {
 	c := d.Target
 	now := c.Process.Now()
 	due := now + int64(d.Delay)
@@ -125,5 +124,5 @@ func granted(d Decision, n, deadline int64) (*Reservation, error) {
 		c.HandBack(c.Process.Context, d, now, false)
 		return nil, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, d.Delay)
 	}
-	return &Reservation{Decision: d, due: due, Permits: n}, nil
+	return &Reservation{Decision: d, due: due}, nil
 }

@@ -48,6 +48,10 @@ func (v *view) tally(now, since int64) (t tally) {
 	return t
 }
 
+// empty reports whether every shard that can be reached is known to have nothing for this
+// participant.
+func (t *tally) empty() bool { return t.shut > 0 && t.shut == t.reachable }
+
 // foresees returns when n permits are next free by what is known, and why they are not. sure is
 // that they are not. For more than one it takes an outlook, because only that tells when they will
 // be.
@@ -219,8 +223,8 @@ func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Dec
 func (v *view) unserved(ctx context.Context, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		empty, _ := v.ShutOut(seen.now)
-		if (v.Split || empty && !seen.reached) && !v.dueElsewhere(n, seen) {
+		known := v.tally(seen.now, seen.now+1)
+		if (v.Split || known.empty() && !seen.reached) && !v.dueElsewhere(n, seen) {
 			return v.collect(ctx, n, since, seen, d)
 		}
 	}

@@ -154,7 +154,7 @@ func (d *Decision) origin() (nonce, ticket uint64) {
 	return d.first.Account.Shard.Nonce, d.ticket
 }
 
-// request returns one shard's part of the settlement. place tells the parts of a decision apart, of
+// forShard returns one shard's part of the settlement. place tells the parts of a decision apart, of
 // which two may be of one shard.
 func (s *settlement) forShard(acc *dispatch.Account, place int) dispatch.Settlement {
 	return dispatch.Settlement{Account: acc, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{

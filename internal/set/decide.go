@@ -303,7 +303,7 @@ func (v *vote) left(ctx context.Context) call.Decision {
 		d.Remaining = v.routes.Spare()
 		d.ResetAfter = v.routes.ResetAfter(v.Target.Process.Now())
 		if !of.Mode.Lenient() { // else it would have let the call pass
-			d.RetryAfter = soonest(ctx, v.Member, v.routes, v.n, v.since)
+			d.RetryAfter = v.soonest(ctx)
 		}
 	}
 	if d.Allowed = d.RetryAfter == 0; !d.Allowed {
@@ -371,13 +371,13 @@ func (c *setCall) handBack() {
 	wg.Wait()
 }
 
-// soonest returns how long it takes until a limit that was not asked can grant n permits. For more
-// than one it may have to ask what the shards have ahead.
-func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
-	if n < 2 || r.Spare() >= n {
-		return m.Lacks(r, n)
+// soonest returns how long it takes until a limit that was not asked can grant what the call wants.
+// For more than one permit it may have to ask what the shards have ahead.
+func (v *vote) soonest(ctx context.Context) time.Duration {
+	if v.n < 2 || v.routes.Spare() >= v.n {
+		return v.Lacks(v.routes, v.n)
 	}
-	return max(0, m.Target.Look(ctx, r, since).Await(m.Target, r, n))
+	return max(0, v.Target.Look(ctx, v.routes, v.since).Await(v.Target, v.routes, v.n))
 }
 
 // allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
