@@ -47,18 +47,16 @@ func (l *Limiter) Contradicts(o *Limiter) bool {
 
 // As returns the limiter seen by another participant.
 func (l *Limiter) As(participant string, weight float64) Limiter {
-	who := limit.NewParticipant(participant, weight)
+	own, who := *l, limit.NewParticipant(participant, weight)
 	switch {
 	case l.family != nil:
-		own := *l
-		if who.Invalid != nil {
-			own.invalid = who.Invalid
-		}
-		return own
+		own.invalid = cmp.Or(who.Invalid, l.invalid)
 	case who.Invalid != nil:
-		return Limiter{Target: l.Target, member: NewMember(l.Target, who)}
+		own.member = NewMember(l.Target, who)
+	default:
+		own.member = l.Target.Members.of(who)
 	}
-	return Limiter{Target: l.Target, member: l.Target.Members.of(who)}
+	return own
 }
 
 // Caller returns whose calls it makes: of a limit the participant, of a family the key.
@@ -160,18 +158,13 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	r, err := c.Stored()
-	if r == nil {
-		if errors.Is(err, register.ErrDeleted) {
-			return State{}, err
-		}
-		of := c.Declaration()
-		if of.Scope == limit.PerParticipant {
-			return peekPerParticipant(m, of, 0), nil
-		}
-		return State{Limit: of}, err
-	}
-	if r.Limit.Scope == limit.PerParticipant {
-		return peekPerParticipant(m, r.Limit, r.Layout.Epoch), nil
+	switch of := c.LimitOf(r); {
+	case errors.Is(err, register.ErrDeleted):
+		return State{}, err
+	case of.Scope == limit.PerParticipant:
+		return peekPerParticipant(m, r), nil
+	case r == nil:
+		return State{Limit: *of}, err
 	}
 	st := unasked(c, r)
 	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, sh *dispatch.Shard) error {

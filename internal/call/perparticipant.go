@@ -29,14 +29,16 @@ func decidePerParticipant(m *Member, limit *limit.Limit, n int64, upTo bool, d *
 func (m *Member) Own(limit *limit.Limit) local.State { return m.alone().Peek(limit.Local()) }
 
 // peekPerParticipant returns the state of a limit of Scope PerParticipant: that of the participant.
-func peekPerParticipant(m *Member, limit limit.Limit, epoch int64) State {
+func peekPerParticipant(m *Member, r *limit.Routes) (st State) {
 	c := m.Target
 	c.Refresh()
-	p := m.Own(&limit)
-	return State{
-		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants.Load(),
-		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset, RetryAfter: p.Retry,
+	if r != nil {
+		st.Epoch = r.Layout.Epoch
 	}
+	st.Limit, st.Settled, st.Participants = *c.LimitOf(r), true, c.Record().Participants.Load()
+	p := m.Own(&st.Limit)
+	st.Used, st.Remaining, st.ResetAfter, st.RetryAfter = p.Used, p.Free, p.Reset, p.Retry
+	return st
 }
 
 // resetPerParticipant does what Reset does, for a limit of Scope PerParticipant.

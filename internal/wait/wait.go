@@ -48,7 +48,7 @@ type waiter struct {
 
 // lineOf returns the member's line of waiters.
 func lineOf(m *call.Member) *queue {
-	return m.Line(func() call.Line { return &queue{member: m} }).(*queue)
+	return m.Line(func() call.Line { return &queue{member: m, poke: make(chan struct{}, 1)} }).(*queue)
 }
 
 // Acquire blocks until n permits of a limit were granted together. If it is patient it waits until
@@ -235,9 +235,6 @@ func (q *queue) join(p Place) (*waiter, error) {
 		q.oldest.Store(p.Came)
 	}
 	if !q.pumping {
-		if q.poke == nil {
-			q.poke = make(chan struct{}, 1)
-		}
 		held := q.member.Target.Hold()
 		q.pumping = held.Process.Spawn(func(ctx context.Context) {
 			defer held.Release()
