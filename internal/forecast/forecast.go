@@ -56,9 +56,8 @@ func (o *Outlook) When(n int64) (at int64, ok bool) {
 	if free >= n {
 		return 0, true
 	}
-	for i, r := range o.Releases {
-		free += r.Permits
-		if more := i+1 < len(o.Releases) && o.Releases[i+1].At == r.At; free >= n && !more {
+	for _, r := range o.Releases {
+		if free += r.Permits; free >= n {
 			return r.At, true
 		}
 	}

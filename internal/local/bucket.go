@@ -33,17 +33,6 @@ func (b *bucket) change(now int64, limit Limit) {
 	b.full = now + int64(math.Ceil(min(max(missing, 0)*interval(&limit), far)))
 }
 
-// until is when the bucket is full, rounded up.
-func (b *bucket) until(now int64) int64 {
-	switch {
-	case b.full < now:
-		return now
-	case b.part > 0:
-		return b.full + 1
-	}
-	return b.full
-}
-
 // missing is how many permits are, and whether a part of one is beside them.
 func (b *bucket) missing(now int64) (whole int64, more bool) {
 	if b.full < now {
@@ -58,7 +47,7 @@ func (b *bucket) used(now int64) (n, until int64) {
 	if more {
 		n++
 	}
-	return n, b.until(now)
+	return n, max(b.full+min(b.part, 1), now)
 }
 
 func (b *bucket) earliest(now, n int64) int64 {
