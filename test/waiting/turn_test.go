@@ -154,8 +154,8 @@ func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 // of each shard one acts at a time.
 func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const callers = 60
-		f := limittest.Bubbled(t, 2).Far(0, 20*farInterval)
+		const callers = 200
+		f := limittest.Bubbled(t, 2).Far(0, 10*farInterval)
 		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
 			Burst: 10, Shards: 2})
 		if d, err := l.AllowUpTo(t.Context(), 10); err != nil || !d.Allowed {
