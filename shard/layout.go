@@ -328,8 +328,9 @@ func checked(l Layout) (Layout, error) {
 // withLeaving returns shards with those of before that are not among them, leaving, with Start set
 // by start.
 func withLeaving(shards, before []Shard, start func(Shard) int64) []Shard {
+	live := shards
 	for _, s := range before {
-		if indexOf(shards, s.Site()) < 0 {
+		if indexOf(live, s.Site()) < 0 {
 			s.Share, s.Burst, s.Start = 0, 0, start(s)
 			shards = append(shards, s)
 		}

@@ -11,7 +11,7 @@ import (
 // its part of n by weight, rounded down or up, so with equal weights and
 // n >= len(nodes) every node is used. The result does not depend on the order
 // of nodes, and adding or removing one of m equal nodes moves few shards: the
-// ideal n/m and little more (the tests state the measured bound).
+// ideal n/m and little more (the tests state the measured bound). n is 0 to Slots; there is a node.
 func Place(name string, n int, nodes []Node) []int {
 	placed, room := make([]int, n), newQuota(n, nodes)
 	for i := range placed {
@@ -83,9 +83,9 @@ func (q *quota) take(node int) {
 	}
 }
 
-// Arrange returns the live shards of a limit of so many permits: n of them (fewer
-// if there are fewer permits), evenly spaced, placed on nodes, and with equal
-// shares. It is what [New] and [Layout.Change] want. Without nodes the result is nil.
+// Arrange returns the live shards of a limit of so many permits, 1 or more: n of
+// them (fewer if there are fewer permits, at most MaxLive), evenly spaced, placed on
+// nodes, and with equal shares. It is what [New] and [Layout.Change] want. Without nodes the result is nil.
 func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
 	if len(nodes) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"math/bits"
+	"slices"
 )
 
 // Observation is what a driver last heard from a shard under the layout's
@@ -127,13 +128,14 @@ func (s Shard) kept() int64 { return max(min(s.Start, s.Share), 0) }
 func (l Layout) Opening(buckets bool) []int64 {
 	var before, capacity int64
 	for _, s := range l.Shards {
-		before, capacity = before+max(s.Start, 0), capacity+s.capacity()
+		before, capacity = before+s.Start, capacity+s.capacity()
 	}
+	unknown := slices.ContainsFunc(l.Shards, func(s Shard) bool { return s.Start == Unknown })
 	floors := l.Plan(nil).Raise
 	for j, s := range l.Shards {
 		floors[j] = max(floors[j], s.kept())
-		if buckets && floors[j] > 0 &&
-			Scale(s.capacity(), floors[j], s.Share) > Scale(capacity, max(s.Start, 0), max(before, 1)) {
+		if buckets && floors[j] > 0 && (unknown ||
+			Scale(s.capacity(), floors[j], s.Share) > Scale(capacity, s.Start, max(before, 1))) {
 			floors[j] = 0
 		}
 	}
@@ -142,7 +144,7 @@ func (l Layout) Opening(buckets bool) []int64 {
 
 func (s Shard) capacity() int64 { return cmp.Or(s.Burst, s.Share) }
 
-// Scale returns floor(n*part/whole) for 0 <= part <= whole > 0, exactly.
+// Scale returns floor(n*part/whole), exactly, for a whole above 0 and a part of it.
 func Scale(n, part, whole int64) int64 {
 	high, low := bits.Mul64(uint64(n), uint64(part))
 	quotient, _ := bits.Div64(high, low, uint64(whole))

@@ -64,7 +64,7 @@ func fillTags(table *[Slots]string, prefix []byte, crc uint16) int {
 // cluster whose masters own contiguous ranges they fall on different masters
 // without anybody reading the topology. Position i is floor(i*Slots/n) after
 // the first, which depends on name alone and is the limit's home slot: it is
-// the same for every n, 0 to Slots. Doubling n keeps the old positions.
+// the same for every n. Doubling n keeps the old positions. n is 0 to Slots.
 func Positions(name string, n int) []int {
 	positions := make([]int, n)
 	for i := range positions {

@@ -65,7 +65,11 @@ func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit
 // family's limit with the terms that come with the calls.
 func (c *Core) Declaration() Limit {
 	if f := c.Family; f != nil {
-		return f.Of.Declaration().with(c.Key.Terms())
+		limit := f.Of.Declaration()
+		if r := f.Of.Routes.Load(); r != nil && r.Limit.Revision > limit.Revision {
+			limit = r.Limit
+		}
+		return limit.with(c.Key.Terms())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

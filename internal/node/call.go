@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -130,9 +129,12 @@ func (n *Node) UnlessAway(ctx context.Context, slot int, about telemetry.Call,
 
 // unlessAway returns why a call is not to be sent, nil if it is. It looks first if that is due.
 func (n *Node) unlessAway(ctx context.Context, slot int, due func(*breaker, int64) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	e, err := n.Endpoint(ctx, slot)
-	if err != nil || ctx.Err() != nil {
-		return cmp.Or(err, ctx.Err())
+	if err != nil {
+		return err
 	}
 	if due(&e.breaker, n.env.Clock.Now()) {
 		e.look(ctx, slot)
