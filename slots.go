@@ -57,8 +57,9 @@ func (s *Slot) Release(ctx context.Context) error { return s.in.Release(ctx) }
 // may be one too many.
 func (s *Slot) Until() time.Time { return s.in.Until() }
 
-// Extend has the slot held for up to maxHold from now on. No slot need be free for that. With
-// ErrSlotLost it is held no more: it was released, freed itself, its node has lost its memory, or
-// Config.OnOutage let it pass. After any other error it is held until Until, and Extend may be
-// called again; if the reply was lost, one slot less may be free for maxHold.
+// Extend has the slot held for up to maxHold from now on. No slot need be free for that. One
+// that Config.OnOutage let pass is asked for anew once the outage is over. With ErrSlotLost it is
+// held no more: it was released, freed itself, was not free, or its node has lost its memory.
+// After any other error it is held until Until, and Extend may be called again; if the reply was
+// lost, one slot less may be free for maxHold.
 func (s *Slot) Extend(ctx context.Context) error { return s.in.Extend(ctx) }

@@ -82,11 +82,8 @@ func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.P
 	return t, parts
 }
 
-// lost ends the slot, which no shard counts.
+// lost ends the slot.
 func (s *Slot) lost() error {
-	if s.d.rarely().engine != nil {
-		_ = s.d.settleHere(0)
-	}
 	s.ended, s.over, s.window = s.member.Target.Process.Now(), true, 0
 	return limit.ErrSlotLost
 }
@@ -137,17 +134,35 @@ func (s *Slot) Extend(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout)
 	defer cancel()
 	r, _ := c.InUse(ctx)
-	of := c.LimitOf(r)
-	switch t, parts := s.settlement(ctx); {
-	case len(parts) > 0:
+	window := c.LimitOf(r).Per
+	if t, parts := s.settlement(ctx); len(parts) > 0 {
 		err = s.renew(ctx, t, parts[0], r, since)
-	case !of.Mode.Lenient(): // an outage let it pass
-		err = s.lost()
+	} else {
+		err = s.retake(ctx, r, since)
 	}
 	if err == nil {
-		s.asked, s.window = now, of.Per
+		s.asked, s.window = now, window
 	}
 	return err
+}
+
+// retake asks for a slot in place of one that no shard counts, because an outage let it pass.
+func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
+	if s.d.rarely().engine != nil {
+		s.d.returnHere(1) // else it might be in its own way
+		s.d = Decision{}
+	}
+	var d Decision
+	s.member.ForgetDenials(r)
+	if err := s.member.AtOnce(ctx, r, 1, false, since, 0, &d); err != nil {
+		return err
+	}
+	CourtesyOf(s.member.Target).Got(r, &d)
+	if !d.Allowed {
+		return s.lost()
+	}
+	s.d = d
+	return nil
 }
 
 // renew charges a permit dated now, and then gives back the one that the slot has. So another one

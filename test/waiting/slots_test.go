@@ -360,42 +360,39 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 	})
 }
 
-// A slot that the outage policy let pass cannot be extended, for no shard counts it: it is lost, and
-// what this process counted for it is free. One of slots that are Off can.
-func TestASlotOfAnOutageCannotBeExtended(t *testing.T) {
+// A slot that the outage policy let pass is asked for when it is extended after the outage. It is
+// lost if none is free then.
+func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailOpen, shardlimit.FailLocal} {
-		for _, over := range []bool{false, true} {
-			limittest.RunInBubble(t, fmt.Sprint(policy, over), 1, func(t *testing.T, f limittest.Fleet) {
+		for held := range 3 {
+			limittest.RunInBubble(t, fmt.Sprint(policy, held), 1, func(t *testing.T, f limittest.Fleet) {
 				var cut atomic.Bool
+				const n, maxHold = 2, 20 * time.Second
 				c := f.CutBy(&cut).Client(t, limittest.OnOutage(policy))
-				s := mustHave(t, c, "s", 1, 20*time.Second)
+				s, others := mustHave(t, c, "s", n, maxHold), mustHave(t, f.Client(t), "s", n, maxHold)
 				cut.Store(true)
-				limittest.Must(t, mustAcquire(t, s).Release(t.Context())) // FailLocal has room for one
 				slot := mustAcquire(t, s)
-				cut.Store(!over)
-				time.Sleep(5 * time.Second)
-				limittest.ErrorIs(t, slot.Extend(t.Context()), shardlimit.ErrSlotLost)
-				if slot.Until().After(time.Now()) {
-					t.Error(slot.Until())
+				limittest.Must(t, mustAcquire(t, s).Release(t.Context())) // FailLocal has room for two
+				gone := mustAcquire(t, s)
+				time.Sleep(maxHold / 2)
+				if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
+					t.Fatal("in the outage: ", slot.Until(), err)
 				}
-				limittest.Must(t, slot.Release(t.Context()))
-				begun := time.Now()
-				mustAcquire(t, s)
-				if took := time.Since(begun); took > time.Second {
-					t.Errorf("one is free after %s", took)
+				for range held {
+					mustAcquire(t, others)
 				}
-
-				family := familyOf(t, f.Client(t), "s")
-				off := family.Limit()
-				off.Mode = shardlimit.Off
-				limittest.Must(t, family.SetLimit(t.Context(), off))
 				cut.Store(false)
-				time.Sleep(15 * time.Second)
-				slot = mustAcquire(t, s)
 				time.Sleep(5 * time.Second)
-				if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < 20*time.Second {
-					t.Error("of slots that are Off: ", slot.Until(), err)
+				err := slot.Extend(t.Context())
+				if free := held < n; free != (err == nil) || !free && !errors.Is(err, shardlimit.ErrSlotLost) {
+					t.Errorf("%d of %d held elsewhere: %v", held, n, err)
 				}
+				family := familyOf(t, c, "s")
+				limittest.Uses(t, family.Limiter("slots"), int64(min(held+1, n)))
+				limittest.Must(t, errors.Join(slot.Release(t.Context()), slot.Release(t.Context())))
+				limittest.Uses(t, family.Limiter("slots"), int64(held))
+				time.Sleep(maxHold)
+				limittest.ErrorIs(t, gone.Extend(t.Context()), shardlimit.ErrSlotLost, "after maxHold")
 			})
 		}
 	}
