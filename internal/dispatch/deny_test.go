@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -171,11 +172,12 @@ func TestTheVerdictOfARequest(t *testing.T) {
 		"the call itself":       {silence, []error{nil, nil}, silence},
 		"refused, and no reply": {nil, []error{silence, full}, full},
 	} {
-		req := &request{}
+		sh, req := &Shard{Home: &Home{}, Node: &node.Node{}}, &request{}
 		for _, err := range c.each {
+			req.sections = append(req.sections, &section{shard: sh})
 			req.asks = append(req.asks, script.Section{Err: err})
 		}
-		if got := req.verdict(c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		if got := req.verdict(sh, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

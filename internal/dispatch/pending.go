@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Errors that end an ask after which another shard may be asked: it was not sent, or what it may
@@ -217,7 +219,11 @@ func (p *pending) endWaiting(cause error) {
 // sendQueue returns the queue that the batches leave from.
 func (p *pending) sendQueue() *sendQueue {
 	sh := p.shard
-	part, q := sh.Node.Part(sh.Slot), p.queue.Load()
+	part := whole
+	if sh.Node.Spread() {
+		part = sh.Slot * clusterParts / shard.Slots
+	}
+	q := p.queue.Load()
 	if q == nil || q.part != part {
 		q = sh.Node.Kept(part, func() any {
 			return &sendQueue{env: sh.env, part: part, capacity: capacity{mostLoad: firstReach * maxLoad}}

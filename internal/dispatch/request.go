@@ -18,12 +18,13 @@ import (
 // again, except after its context has ended or the watchdog has given it up: then a late reply
 // still belongs to it.
 type request struct {
-	queue    *sendQueue // nil for a slow call
-	sections []*section // those of the call under way; behind them others to be used again
-	asks     []script.Section
-	load     int   // of the sections, as maxLoad counts it
-	began    int64 // when it was sent
-	failed   bool  // without a good answer
+	queue     *sendQueue // nil for a slow call
+	sections  []*section // those of the call under way; behind them others to be used again
+	asks      []script.Section
+	endpoints []*Shard // see perEndpoint
+	load      int      // of the sections, as maxLoad counts it
+	began     int64    // when it was sent
+	failed    bool     // without a good answer
 	summary
 	watchdog
 }
@@ -53,6 +54,7 @@ func (req *request) clear() {
 		s.shard, s.batch, s.key, s.terms = nil, nil, nil, nil
 	}
 	clear(req.asks)
+	clear(req.endpoints)
 	req.sections = req.sections[:0]
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
@@ -192,7 +194,11 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 		s.sent.Store(true)
 	}
 	err = n.Scripts.TakeAll(ctx, req.asks)
-	received = n.Finish(ctx, req.verdict(err))
+	received = n.Finish(ctx, req.verdict(first, err))
+	req.endpoints = req.perEndpoint(req.endpoints[:0])
+	for _, sh := range req.endpoints[1:] {
+		sh.Node.Heard(sh.Slot, req.verdict(sh, err))
+	}
 	for i, s := range req.sections {
 		if err == nil {
 			s.reply = req.asks[i].Reply
@@ -206,18 +212,31 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict returns what the call tells of what serves it: that it answers, if it said of one shard
-// what a server in good health says.
-func (req *request) verdict(whole error) (err error) {
+// verdict returns what the call tells of what serves a shard: that it answers, if it said of one
+// shard what a server in good health says.
+func (req *request) verdict(sh *Shard, whole error) (err error) {
 	if whole != nil {
 		return whole
 	}
-	for i := range req.asks {
-		if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
-			return nil
+	for i, s := range req.sections {
+		if sh.Node.Together(s.shard.Slot, sh.Slot) {
+			if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
+				return nil
+			}
 		}
 	}
 	return err
+}
+
+// perEndpoint appends a shard of each part of the node that fails by itself, the first section's
+// first.
+func (req *request) perEndpoint(shards []*Shard) []*Shard {
+	for _, s := range req.sections {
+		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
+			shards = append(shards, s.shard)
+		}
+	}
+	return shards
 }
 
 // answer answers everybody, but those whose shard has no state: they go on by themselves.
@@ -242,9 +261,11 @@ func (req *request) answer(received int64, err error) {
 func (req *request) giveUp() {
 	req.failed = true
 	cause := node.ErrAway
-	if first := req.sections[0]; first.sent.Load() {
+	if req.sections[0].sent.Load() {
 		cause = context.DeadlineExceeded
-		first.shard.Node.GaveUp(first.shard.Slot)
+		for _, sh := range req.perEndpoint(nil) { // the call may come back just now, and has a list of its own
+			sh.Node.Heard(sh.Slot, cause)
+		}
 	}
 	for _, s := range req.sections {
 		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard

@@ -6,10 +6,13 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 const (
+	// clusterParts is the number of parts that the slots of a cluster are in. Asks for all slots of
+	// a part share a request, with a command for each slot. More parts make emptier requests; fewer
+	// make requests with more commands, more of which wait for a master that does not answer.
+	clusterParts = 16
 	// maxBatches is the number of full batches of one shard that a request takes along: 256
 	// participants who call at once. The first request of a process takes several round trips, so a
 	// call that it does not take along has no time left.
@@ -17,6 +20,8 @@ const (
 	// maxLoad bounds what a request carries, so that a script call runs for about a millisecond at
 	// the most: so many sections, or groups of asks. The batches of the last shard may be more.
 	maxLoad = 100
+	// whole is the part of a node that is no cluster.
+	whole = -1
 )
 
 // sendQueue is the asks that wait to be sent to one node, or to one part of a cluster, oldest
@@ -24,7 +29,7 @@ const (
 // takes along what waits for any shard by then.
 type sendQueue struct {
 	env  *Env
-	part int // of the cluster, or node.Whole
+	part int // of the cluster; or whole
 
 	mu       sync.Mutex
 	waiting  []waiting // the oldest first, behind `gone` that have left
@@ -116,7 +121,7 @@ func (q *sendQueue) next() *request {
 // the servers at work; more of them would each carry less.
 func (q *sendQueue) mostRequests() int {
 	switch {
-	case q.part == node.Whole:
+	case q.part == whole:
 		return maxRequests * min(q.reach(q.env.CallTimeout), firstReach)
 	case q.rtt.Load() <= int64(q.env.CallTimeout/nearby):
 		return 2

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -17,7 +16,7 @@ import (
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	sh := grounded(t)
 	// All requests are under way.
-	q := &sendQueue{env: sh.env, part: node.Whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
+	q := &sendQueue{env: sh.env, part: whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
 	q.add(waiting{shard: sh, since: 1})
 	for range 100_000 {
 		q.add(waiting{shard: sh, since: 1})
@@ -34,7 +33,7 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 // late into it, because its asks waited for another call of the shard.
 func TestWhatWaitsForLongestIsSentFirst(t *testing.T) {
 	sh := grounded(t)
-	q := &sendQueue{env: sh.env, part: node.Whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
+	q := &sendQueue{env: sh.env, part: whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
 	for _, since := range []int64{3, 1, 2} {
 		q.add(waiting{shard: sh, since: since})
 	}
@@ -67,7 +66,7 @@ func TestARequestWaitsForCompany(t *testing.T) {
 		sh.Known.contended.Store(c.contended)
 		first := 0
 		for range 20 { // the scheduler may decide otherwise once in a while
-			q := &sendQueue{env: sh.env, part: node.Whole, requests: c.underWay, filling: true,
+			q := &sendQueue{env: sh.env, part: whole, requests: c.underWay, filling: true,
 				capacity: capacity{mostLoad: maxLoad}}
 			for range c.waiting {
 				q.add(waiting{shard: sh, since: sh.env.Clock.Now()})
@@ -225,7 +224,7 @@ func TestFromNearbyMoreIsInTime(t *testing.T) {
 		part     int
 		requests int
 		quarters int64
-	}{{0, node.Whole, maxRequests, 2}, {rtt, node.Whole, maxRequests, 3}, {0, 0, 2, 2}, {rtt, 0, 2, 3},
+	}{{0, whole, maxRequests, 2}, {rtt, whole, maxRequests, 3}, {0, 0, 2, 2}, {rtt, 0, 2, 3},
 		{rtt + 1, 0, maxRequests, 2}} {
 		q := &sendQueue{env: sh.env, part: c.part}
 		q.rtt.Store(c.rtt)
@@ -311,7 +310,7 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 			{timeout / 4, 4 * maxLoad, 5 * maxLoad, farthest * mostUnderWay, 4 * maxRequests, timeout * 23 / 32},
 			{timeout * 9 / 10, 4 * maxLoad, 5 * maxLoad, farthest * mostUnderWay, 4 * maxRequests, timeout / 8},
 		} {
-			q := &sendQueue{env: sh.env, part: node.Whole, capacity: capacity{mostLoad: maxLoad}}
+			q := &sendQueue{env: sh.env, part: whole, capacity: capacity{mostLoad: maxLoad}}
 			var may []int
 			for i, carries := range append([]int{1, 1}, slices.Repeat([]int{maxLoad}, 1000)...) {
 				req := &request{queue: q, load: carries, began: sh.env.Clock.Now()}

@@ -76,13 +76,17 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	return received
 }
 
-// GaveUp notes that a call was given up because it did not even heed the end of its context. It may
-// still come back, and Finish.
-func (n *Node) GaveUp(slot int) {
+// Heard notes what a call told of what serves a slot, beside that of the slot with which it began;
+// or that it was given up because it did not even heed the end of its context. Then it may still
+// come back, and Finish.
+func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
-		e.report(slot, telemetry.Take, false, context.DeadlineExceeded)
+		e.report(slot, telemetry.Take, false, err)
 	}
 }
+
+// Together reports whether two slots fail and recover as one.
+func (n *Node) Together(a, b int) bool { return n.known(a) == n.known(b) }
 
 func isSilence(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)

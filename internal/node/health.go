@@ -150,7 +150,7 @@ func (n *Node) SilentFor() time.Duration {
 		return n.dialing.silentFor(now)
 	}
 	least := time.Duration(math.MaxInt64)
-	for _, e := range c.parts {
+	for _, e := range c.ranges {
 		least = min(least, e.breaker.silentFor(now))
 	}
 	return least

@@ -32,7 +32,7 @@ type link struct {
 // connected is a node that has been reached at least once.
 type connected struct {
 	client rueidis.Client
-	parts  []*Endpoint
+	ranges []*Endpoint
 	clocks []ServerClock // of each slot's server: one, or as many as a cluster has slots
 }
 
@@ -85,7 +85,7 @@ func (l *link) unconnected() error {
 func (l *link) dial(attempt chan struct{}) {
 	c, err := l.reach()
 	if err == nil && l.node.env.greet != nil {
-		if err = l.node.env.greet(l.node.Name, c.parts[0].scripts); err != nil {
+		if err = l.node.env.greet(l.node.Name, c.ranges[0].scripts); err != nil {
 			l.closeClient(c.client)
 		}
 	}
@@ -124,13 +124,13 @@ func (l *link) reach() (*connected, error) {
 			return nil, err
 		}
 	}
-	parts, clocks := 1, 1
+	ranges, clocks := 1, 1
 	if client.Mode() == rueidis.ClientModeCluster {
-		parts, clocks = clusterParts, shard.Slots
+		ranges, clocks = clusterRanges, shard.Slots
 	}
-	c := &connected{client: client, parts: make([]*Endpoint, parts), clocks: make([]ServerClock, clocks)}
-	for i := range c.parts {
-		c.parts[i] = &Endpoint{node: l.node, scripts: script.NewEndpoint(client)}
+	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
+	for i := range c.ranges {
+		c.ranges[i] = &Endpoint{node: l.node, scripts: script.NewEndpoint(client)}
 	}
 	return c, nil
 }
@@ -138,7 +138,7 @@ func (l *link) reach() (*connected, error) {
 // known returns the endpoint of a slot if the node was reached before, else nil.
 func (l *link) known(slot int) *Endpoint {
 	if c := l.client.Load(); c != nil {
-		return c.parts[slot*len(c.parts)/shard.Slots]
+		return c.ranges[slot*len(c.ranges)/shard.Slots]
 	}
 	return nil
 }
@@ -154,14 +154,9 @@ func (l *link) ServerClock(slot int) *ServerClock {
 }
 
 // Spread reports whether the node is known to spread its slots over several servers: a cluster.
-func (l *link) Spread() bool { return l.Part(0) != Whole }
-
-// Part returns the part of the node that a slot is in, as far as known.
-func (l *link) Part(slot int) int {
-	if c := l.client.Load(); c != nil && len(c.parts) > 1 {
-		return slot * clusterParts / shard.Slots
-	}
-	return Whole
+func (l *link) Spread() bool {
+	c := l.client.Load()
+	return c != nil && len(c.ranges) > 1
 }
 
 // Masters is the number of servers that this node spreads its slots over.

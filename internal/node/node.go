@@ -19,13 +19,9 @@ const (
 	dialTimeout = 500 * time.Millisecond // of one attempt to connect, whatever the caller's context
 	// A connection without an answer for this long is given up by rueidis.
 	connSilence = time.Second
-	// clusterParts is the number of parts that the slots of a cluster are in, each with a breaker.
-	// Asks for all slots of a part share a request, with a command for each slot. More parts make
-	// emptier requests; fewer make requests with more commands, more of which wait for a master
-	// that does not answer, and are shut out with its slots.
-	clusterParts = 16
-	// Whole is the part of a node that is no cluster.
-	Whole = -1
+	// Slots of a cluster are guarded by breakers in this many ranges: fine
+	// enough that a lost master does not shut the others' slots out.
+	clusterRanges = 64
 )
 
 // Why a call was not sent.
@@ -51,7 +47,7 @@ type Node struct {
 }
 
 // Endpoint is what fails and recovers as one: a standalone node, a Sentinel
-// set, or a part of a cluster's slots.
+// set, or a range of a cluster's slots.
 type Endpoint struct {
 	node    *Node
 	breaker breaker
