@@ -52,9 +52,8 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 //
 // Errors: ErrInvalidPermits for n < 1 or n > MaxPermits, ErrExceedsLimit if the whole limit is
 // less than n, ErrUnavailable if no shard answered and the policy is FailClosed,
-// ErrClosed, or the cause of the end of ctx. What a limit grants after the context of the call has
-// ended is given back when the reply comes. If none comes, or if a key of a family grants it, it
-// stays used for a window.
+// ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
+// given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 	err = l.allow(ctx, n, false, &d)
 	return d, err

@@ -117,7 +117,7 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, int64(c.Process.Clock.ElapsedAt(now))-now, true
 	ask, heard := a.plan.Account.AskKey(ctx, a.shard, a.n, now)
-	if !heard && ask.Leave(func() { p.end(a.hash); ask.Free() }) {
+	if !heard && ask.Leave(a.left(ask)) {
 		err = c.Process.Gone(ctx, clock.Ended(ctx))
 		c.decided(ctx, d, a.n, now, err)
 		return true, err
@@ -193,4 +193,28 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 func (a *asking) outdated() bool {
 	c := a.of.Target
 	return c.Routes.Load() != a.routes || c.Record().Highest.Load() > a.plan.Layout.Epoch
+}
+
+// left returns what becomes of the answer of a caller who has left: what it was granted is given
+// back.
+func (a *asking) left(ask *dispatch.KeyAsk) func(dispatch.Part) {
+	f, key, hash := a.of, a.key, a.hash
+	return func(part dispatch.Part) {
+		f.keys.part(hash).end(hash)
+		ask.Free()
+		if part.N == 0 {
+			return
+		}
+		c := f.Target
+		if !c.Process.Spawn(func(context.Context) {
+			of := f.keys.hold(f, key, nil)
+			defer of.Release()
+			of.Known()
+			if lost := of.GiveBack([]dispatch.Part{part}); lost > 0 {
+				c.Process.Telemetry.Lost(c.Metrics, lost)
+			}
+		}) { // after Close
+			c.Process.Telemetry.Lost(c.Metrics, part.N)
+		}
+	}
 }

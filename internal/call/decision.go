@@ -194,3 +194,9 @@ func (d *Decision) addPart(p dispatch.Part, ticket uint64) {
 	}
 	d.Granted += p.N
 }
+
+func (d *Decision) addParts(parts []dispatch.Part, ticket uint64) {
+	for _, p := range parts {
+		d.addPart(p, ticket)
+	}
+}

@@ -205,9 +205,7 @@ func (d *Decision) cut(place, n int64, ticket uint64) Decision {
 	if s := d.rarely(); s.engine != nil {
 		own.special = &special{engine: s.engine, era: s.era}
 	}
-	for _, p := range dispatch.Cut(d.parts(), place, n) {
-		own.addPart(p, ticket)
-	}
+	own.addParts(dispatch.Cut(d.parts(), place, n), ticket)
 	return own
 }
 

@@ -20,6 +20,10 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
+// leastReturn bounds the return of permits that nobody waits for any more, unless calls may take
+// longer.
+const leastReturn = time.Second
+
 // Settle makes what a decision was granted what was used.
 func (l *Limiter) Settle(ctx context.Context, d *Decision, used int64) error {
 	c := l.Hold().Target
@@ -290,7 +294,7 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told boo
 	done := make(chan struct{})
 	giveBack := func(context.Context) { // ends soon: see GiveBackAll
 		defer close(done)
-		if back := c.GiveBackAll(d, false); told && !d.Degraded {
+		if back, _ := c.GiveBackAll(d, false); told && !d.Degraded {
 			c.Process.Telemetry.Settled(c.Metrics, back, 0)
 		}
 	}
@@ -305,17 +309,18 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told boo
 	}
 }
 
-// GiveBackAll returns the parts of a decision that did not come to anything, and tells how many
-// permits came back. It does not heed the caller's context, as the permits would be lost, and takes
-// at most as long as a call may take, or a second if that is longer. unpaid is as in settle.
-func (c *Target) GiveBackAll(d Decision, unpaid bool) (back int64) {
+// GiveBackAll returns the parts of a decision that did not come to anything. It tells how many
+// permits came back, and how many could not be returned. It does not heed the caller's context, as
+// the permits would be lost, and takes at most as long as a call may take, or a second if that is
+// longer. unpaid is as in settle.
+func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	if d.Granted == 0 {
-		return 0
+		return 0, 0
 	}
 	if d.rarely().engine != nil {
-		return d.returnHere(d.Granted)
+		return d.returnHere(d.Granted), 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.Process.Dispatch.ReturnTime())
+	ctx, cancel := context.WithTimeout(context.Background(), max(leastReturn, c.Process.Config.CallTimeout))
 	defer cancel()
 	c = c.Hold()
 	defer c.Release()
@@ -324,27 +329,33 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (back int64) {
 		if there(p) {
 			all = append(all, dispatch.Settlement{Account: p.Account, Unpaid: unpaid,
 				SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
+		} else {
+			lost += p.N
 		}
 	}
 	replies, errs := settleAll(ctx, c, all)
 	for i, err := range errs {
 		back += replies[i].Back
 		if err != nil {
+			lost += all[i].Back
 			c.Process.Config.Logger.Debug("permits could not be given back", "limiter", c.Title(), "permits", all[i].Back,
 				"err", err)
 		}
 	}
-	return back
+	return back, lost
 }
 
 func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]script.SettleReply, []error) {
 	replies, errs := dispatch.SettleAll(ctx, all)
+	back := false
 	for i, err := range errs {
 		if err != nil {
 			errs[i] = c.Failed(all[i].Account.Shard, err)
-		} else if replies[i].Back > 0 {
-			c.ahead.Store(nil)
 		}
+		back = back || err == nil && replies[i].Back > 0
+	}
+	if back {
+		c.Freed(false)
 	}
 	return replies, errs
 }

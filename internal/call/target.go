@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
@@ -36,11 +37,12 @@ func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target 
 // Limiter returns the limiter of the process itself.
 func (c *Target) Limiter() Limiter { return Limiter{Target: c, member: &c.member} }
 
-// Freed tells that permits may be free where none were. Whoever waits looks again, and with anew
-// begins anew.
+// Freed tells that permits may be free where none were. With anew whoever waits begins anew.
 func (c *Target) Freed(anew bool) {
 	c.ahead.Store(nil)
-	c.Members.Wake(anew)
+	if anew {
+		c.Members.Wake(true)
+	}
 }
 
 // Eased tells that much may be free: nothing is believed of what was.
@@ -67,6 +69,15 @@ func (c *Target) Adopted(r *limit.Routes) {
 			m.Leases.retire(l)
 		}
 	}
+}
+
+// GiveBack returns permits that nobody uses, and tells how many could not be returned.
+func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
+	var d Decision
+	d.addParts(parts, 0)
+	_, lost = c.GiveBackAll(d, false)
+	c.Members.Wake(false) // somebody may have been refused meanwhile
+	return lost
 }
 
 // rare is what a limit has in this process from when somebody first needs it. Of a million keys

@@ -148,8 +148,8 @@ func (b *batch) open(acc *Account, size int64) bool {
 	return true
 }
 
-// leave takes an ask out. If the batch was sent, its permits are given back when the answer is
-// there, unless another ask of its class can use them.
+// leave takes an ask out. If the batch was sent, its permits are given back with the answer, unless
+// another ask of its class can use them.
 func (b *batch) leave(a *Ask) {
 	_, count := a.shape()
 	k := &b.classes[a.class]
@@ -188,8 +188,9 @@ func (b *batch) groups(dst []script.Group) []script.Group {
 	return dst
 }
 
-// grant takes in how many asks of each group the script has granted.
-func (b *batch) grant(asks []int64) {
+// grant takes in how many asks of each group the script has granted, and returns
+// the permits that nobody gets because too few of their callers are still there.
+func (b *batch) grant(asks []int64) (lost int64) {
 	granted := int64(0)
 	for i := range b.classes {
 		k := &b.classes[i]
@@ -198,27 +199,31 @@ func (b *batch) grant(asks []int64) {
 		}
 		k.granted, asks = asks[0], asks[1:]
 		k.ahead, granted = granted, granted+k.granted*k.size
+		lost += k.unclaimed() * k.size
 		if b.refused == 0 && k.granted < k.count {
 			b.refused = k.size
 		}
 	}
 	b.rest += granted
+	return lost
 }
+
+// unclaimed is how many grants of the class nobody is there for any more.
+func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 
 // unclaimed returns what an answered batch was granted for callers who have left: the last of each
 // class.
-func (b *batch) unclaimed() (all []Settlement) {
+func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
-		k := &b.classes[i]
-		if asks := k.granted - (k.count - k.left); asks > 0 {
-			back := script.SettleRequest{Back: asks * k.size, At: b.at}
+		if k := &b.classes[i]; k.unclaimed() > 0 {
+			p := Part{Account: k.account, At: b.at, N: k.unclaimed() * k.size}
 			if b.paced != nil {
-				back.At = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
+				p.At = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
 			}
-			all = append(all, Settlement{Account: k.account, SettleRequest: back})
+			parts = append(parts, p)
 		}
 	}
-	return all
+	return parts
 }
 
 // read puts what the batch has for an ask into it, once at most.

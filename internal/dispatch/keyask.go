@@ -22,7 +22,7 @@ type KeyAsk struct {
 	since   int64 // when it began, on the process' clock
 	link    *trace.Link
 	state   atomic.Int32  // asks, answered or left
-	gone    func()        // called if its caller has left
+	gone    func(Part)    // called if its caller has left
 	over    chan struct{} // tells its caller that it is answered
 	kept    bool          // it is not used again: a late reply may be told to it
 	err     error
@@ -77,9 +77,9 @@ func (acc *Account) AskKey(ctx context.Context, ref script.ShardRef, n, now int6
 	}
 }
 
-// Leave has the caller not wait for the answer: gone is called when that is there, and what it
-// grants counts as lost. It is false if the answer is there by now.
-func (a *KeyAsk) Leave(gone func()) bool {
+// Leave has the caller not wait for the answer: gone is called in its stead, with what is granted.
+// It is false if the answer is there.
+func (a *KeyAsk) Leave(gone func(granted Part)) bool {
 	a.gone = gone
 	if a.state.CompareAndSwap(asks, left) {
 		return true
@@ -106,12 +106,9 @@ func (a *KeyAsk) shard() *Shard { return a.account.Shard }
 func (a *KeyAsk) end(err error) {
 	if a.err = err; a.state.CompareAndSwap(asks, answered) {
 		a.over <- struct{}{}
-		return
+	} else {
+		a.gone(Part{Account: a.account, At: a.At, N: a.Granted})
 	}
-	if a.Granted > 0 {
-		a.shard().env.Telemetry.Lost(a.shard().Metrics, a.Granted)
-	}
-	a.gone()
 }
 
 // ready reports whether the ask can be a section of a request; else it was ended. sure is a shard

@@ -83,8 +83,8 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Who leaves before the call is not asked for. Who leaves after is told when the answer is there,
-// and who leaves then has it.
+// Who leaves before the call is not asked for. Who leaves after hears of it all the same, and who
+// leaves when the answer is there has it.
 func TestWhoLeavesAnAskForAKey(t *testing.T) {
 	for _, when := range []string{"before", "after", "answered"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,28 +92,28 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			ended := sh.askKey(ctx)
 			w, _ := q.pop(newRequest(q.env, q), sh.env.Clock.Now())
-			a, calls := w.key, 0
+			a, told, calls := w.key, Part{}, 0
 			goes := func() (left bool) {
 				leave()
 				if _, answered := ended(); answered {
 					t.Fatal(when, "answered")
 				}
-				return a.Leave(func() { calls++ })
+				return a.Leave(func(p Part) { told, calls = p, calls+1 })
 			}
 			answers := func() {
 				a.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
 			}
 			switch when {
 			case "before":
-				if !goes() || a.ready(sh.env.Clock.Now(), sh) || calls != 1 {
-					t.Error(when, calls)
+				if !goes() || a.ready(sh.env.Clock.Now(), sh) || calls != 1 || told.N != 0 {
+					t.Error(when, told, calls)
 				}
 			case "after":
 				if !a.ready(sh.env.Clock.Now(), sh) || !goes() || calls != 0 {
 					t.Error(when, calls)
 				}
-				if answers(); calls != 1 {
-					t.Error(when, calls)
+				if answers(); calls != 1 || (told != Part{Account: sh.account(), At: 7, N: 1}) {
+					t.Error(when, told, calls)
 				}
 			default:
 				leave()

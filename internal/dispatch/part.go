@@ -47,10 +47,6 @@ func Cut(parts []Part, place, n int64) (cut []Part) {
 	return cut
 }
 
-// ReturnTime bounds the return of permits that nobody waits for any more: a second, unless calls
-// may take longer.
-func (e *Env) ReturnTime() time.Duration { return max(time.Second, e.CallTimeout) }
-
 // Settlement is what one shard is to give back, or to charge.
 type Settlement struct {
 	Account *Account // of whom it is

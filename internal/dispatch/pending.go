@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -164,8 +163,9 @@ func (p *pending) deny(b *batch, now int64) {
 func (p *pending) answer(b *batch, asks []int64, err error) {
 	sh := p.shard
 	p.mu.Lock()
+	lost := int64(0)
 	if b.err = err; err == nil {
-		b.grant(asks)
+		lost = b.grant(asks)
 	}
 	p.Unanswered.Add(-b.calls())
 	b.over.Store(true)
@@ -179,28 +179,14 @@ func (p *pending) answer(b *batch, asks []int64, err error) {
 		p.sendNext(now, false)
 	}
 	p.mu.Unlock()
-	if back := b.unclaimed(); back != nil {
-		go sh.giveBack(back) // this ends soon
+	if lost > 0 {
+		// Nobody uses it, and it would be missing for a whole window. This ends soon.
+		go sh.Limit.Learned(sh, News{Unclaimed: b.unclaimed()})
 	}
 	if b.answered != nil {
 		close(b.answered)
 	}
 	b.crowd.Broadcast()
-}
-
-// giveBack returns what was granted for callers who had left: nobody uses it, and it would be
-// missing for a whole window.
-func (p *pending) giveBack(unclaimed []Settlement) {
-	sh := p.shard
-	ctx, cancel := context.WithTimeout(context.Background(), sh.env.ReturnTime())
-	defer cancel()
-	_, errs := SettleAll(ctx, unclaimed)
-	for i, err := range errs {
-		if err != nil {
-			sh.env.Telemetry.Lost(sh.Metrics, unclaimed[i].Back)
-		}
-	}
-	sh.Limit.Learned(sh, News{Returned: true}) // somebody may have been refused meanwhile
 }
 
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.

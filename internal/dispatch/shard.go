@@ -110,8 +110,8 @@ type News struct {
 	Operation       telemetry.Operation
 	Status          script.Status
 	Believed, Epoch int64
-	HasRoom         bool // where a participant believed that there was no room for it
-	Returned        bool // permits may be free: some were given back
+	Unclaimed       []Part // granted for callers who had left: to be given back
+	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
 // Init makes a zero Shard that of a limit, of that name in Redis, at a node.

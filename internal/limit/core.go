@@ -49,11 +49,13 @@ type Subject struct {
 
 // Callers are those who call for permits of a limit, and what they remember of it.
 type Callers interface {
-	// Freed tells that permits may be free where none were. Whoever waits looks again, and with
-	// anew begins anew: usage was forgotten, or the limit changed.
+	// Freed tells that permits may be free where none were. With anew whoever waits begins anew:
+	// usage was forgotten, or the limit changed.
 	Freed(anew bool)
 	// Adopted tells that another layout is in use.
 	Adopted(r *Routes)
+	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
+	GiveBack(parts []dispatch.Part) (lost int64)
 }
 
 // Init makes a zero Core that of a limit, as it is declared.

@@ -116,10 +116,17 @@ func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 	return err
 }
 
-// Learned compares what a shard said with what the process believed.
+// Learned compares what a shard said with what the process believed, and gives back what was
+// granted for callers who had left.
 func (c listener) Learned(sh *dispatch.Shard, n dispatch.News) {
-	if n.HasRoom || n.Returned {
-		c.callers.Freed(n.HasRoom)
+	switch {
+	case n.HasRoom:
+		c.callers.Freed(true)
+		return
+	case n.Unclaimed != nil:
+		if lost := c.callers.GiveBack(n.Unclaimed); lost > 0 {
+			c.Process.Telemetry.Lost(c.Metrics, lost)
+		}
 		return
 	}
 	if n.Status == script.Lost || n.Status == script.Fresh && c.Family == nil && n.Operation != telemetry.Propose {

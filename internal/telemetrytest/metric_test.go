@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -168,29 +167,6 @@ func TestPermitsOfLostRepliesAreCountedAsUnknown(t *testing.T) {
 			return p.value(t, "ratelimit.script.duration", "node="+node+",operation=take,outcome=error").count == 1
 		})
 	}
-}
-
-// What a key grants to a caller who has left is spent, and counts as unknown, too.
-func TestPermitsOfAKeyWhoseCallerLeftAreCountedAsUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const away = 8 * time.Millisecond // so near that a key is asked for alone
-		reader := sdkmetric.NewManualReader()
-		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
-		users := f.Family(t, shardlimit.PerMinute(5), func(c *shardlimit.Config) {
-			c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-		})
-		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
-		ann := users.Limiter("ann")
-		for range 3 {
-			_, err := ann.Allow(limittest.Shortly(t, away/2))
-			limittest.ErrorIs(t, err, context.DeadlineExceeded)
-			time.Sleep(10 * away)
-		}
-		unknown := points(collected(t, reader, "")["ratelimit.permits.unknown"])["limiter=users"].value
-		if left := limittest.Grants(t, ann); left != 2 || unknown != 3 {
-			t.Errorf("%d permits of 5 are left, %v are unknown", left, unknown)
-		}
-	})
 }
 
 func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {

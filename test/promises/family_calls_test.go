@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -50,6 +51,22 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A caller that leaves while its key is asked for takes nothing.
+func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 8 * time.Millisecond // so near that a key is asked for alone
+		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
+		users := f.Family(t, shardlimit.PerMinute(3))
+		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
+		for range 3 {
+			_, err := users.Limiter("ann").Allow(limittest.Shortly(t, away/2))
+			limittest.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(10 * away)
+		}
+		hasLeft(t, users.Limiter("ann"), 3)
+	})
 }
 
 // Of a key that is as it mostly is nothing is remembered. One whose state is other than its callers
