@@ -64,7 +64,7 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 		return err
 	case r != nil && q.failure != nil && len(r.Shards) == 1 && r.Limit.Mode == limit.Enforced:
 		v := m.View(r)
-		err = v.finish(ctx, &dispatch.Ask{N: n, Since: q.since, Account: v.accounts[0]}, q.failure, false, d)
+		err = v.finish(ctx, &dispatch.Ask{N: n, Since: q.since, Account: v.accounts[0]}, q.failure, d)
 	case r == nil || q.asked || r.Limit.Mode != limit.Enforced || upTo || late || r.Limit.Lease > 0 ||
 		r.Limit.Scope == limit.PerParticipant:
 		err = m.serve(ctx, r, q, d)
@@ -79,7 +79,7 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 			first.Sleep()
 			err = first.Wake(ctx)
 		}
-		err = v.finish(ctx, &first, err, false, d)
+		err = v.finish(ctx, &first, err, d)
 	}
 	if d.Granted == 0 && err == nil && (d.Source != telemetry.Memory || m.Target.Routes.Load() != r) {
 		err = m.informed(ctx, r, q, d)

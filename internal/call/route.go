@@ -97,7 +97,7 @@ func (v *view) whole(ctx context.Context, q call, d *Decision) error {
 	if picked, err := v.pickFirst(ctx, &first, d); !picked {
 		return err
 	}
-	return v.finish(ctx, &first, first.Account.Ask(ctx, &first, v.member.Target.Process.Now()), false, d)
+	return v.finish(ctx, &first, first.Account.Ask(ctx, &first, v.member.Target.Process.Now()), d)
 }
 
 // turnBy returns the instant, on the client's clock, by which permits of a LeakyBucket are to act,
@@ -174,65 +174,47 @@ func (a *attempt) told(retry time.Duration) {
 	}
 }
 
-// finish ends a call whose first ask was answered, or failed with err: that shard granted
-// everything, or the call goes on at other shards.
-func (v *view) finish(ctx context.Context, first *dispatch.Ask, err error, one bool, d *Decision) error {
-	if err == nil && first.Granted == first.N {
-		d.add(first.Account, &first.Answer)
-		v.member.Target.complete(d, v.Routes, first.Rest, first.Now)
+// finish ends a call whose first ask was answered, or failed with err: it fills in that one shard
+// granted everything, or goes on at other shards.
+func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Decision) error {
+	c := v.member.Target
+	if err == nil && next.Granted == next.N {
+		d.Granted, d.ticket, d.Delay = next.Granted, next.Ticket, next.Delay
+		d.first.Account, d.first.At, d.first.N = next.Account, next.At, next.Granted
+		c.complete(d, v.Routes, next.Rest, next.Now)
 		return nil
 	}
-	return v.goOn(ctx, first, err, one, d)
-}
-
-// goOn takes in what the first shard said, and asks others. A call for up to so many permits has
-// what each of them grants, with one what the first does that grants any.
-func (v *view) goOn(ctx context.Context, next *dispatch.Ask, err error, one bool, d *Decision) error {
-	c, n, upTo, size := v.member.Target, next.N, next.UpTo, next.N
-	if upTo {
-		size = 1
-	}
-	since, by, i := next.Since, next.By, v.place(next.Account)
+	n, since, by, i := next.N, next.Since, next.By, v.place(next.Account)
 	seen := attempt{retry: dispatch.UnknownRetry, by: by}
-	refused, rest := 0, int64(0)
+	refused := 0
 	for {
 		seen.done.add(i)
-		acc := v.accounts[i]
 		if err == nil {
-			seen.now, seen.reached, rest = next.Now, true, next.Rest
-			if next.Granted > 0 {
-				d.add(acc, &next.Answer)
-			}
-			if acc.Paced(seen.now) && !upTo {
+			seen.now, seen.reached = next.Now, true
+			if v.accounts[i].Paced(seen.now) {
 				refused++
 			}
 			if next.Retry != dispatch.UnknownRetry {
-				seen.told(max(next.Retry, time.Duration(acc.PacedUntil()-seen.now)))
+				seen.told(max(next.Retry, time.Duration(v.accounts[i].PacedUntil()-seen.now)))
 			}
-		} else if e := c.Process.Gone(ctx, err); e == nil {
-			seen.failed(c, acc, since, size, err)
-			seen.now = c.Process.Now()
-		} else if d.Granted == 0 {
-			return e
 		} else {
-			break // the permits are there; the next call will see the context
+			if e := c.Process.Gone(ctx, err); e != nil {
+				return e
+			}
+			seen.failed(c, v.accounts[i], since, n, err)
+			seen.now = c.Process.Now()
 		}
-		if d.Granted == n || one && d.Granted > 0 || refused == refusals ||
-			time.Duration(seen.now-since) >= c.Process.Config.CallTimeout {
+		if refused == refusals || time.Duration(seen.now-since) >= c.Process.Config.CallTimeout {
 			break
 		}
-		if i = v.choose(seen.now, size, &seen.done); i < 0 {
+		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = dispatch.Ask{N: n - d.Granted, UpTo: upTo, Since: since, By: by}
+		*next = dispatch.Ask{N: n, Since: since, By: by}
 		err = v.accounts[i].Ask(ctx, next, seen.now)
-	}
-	switch {
-	case d.Granted > 0:
-		c.complete(d, v.Routes, rest, seen.now)
-		return nil
-	case upTo:
-		return v.denied(ctx, &seen, n, since, true, d)
+		if err == nil && next.Granted == n {
+			return v.finish(ctx, next, nil, d)
+		}
 	}
 	return v.unserved(ctx, n, since, &seen, d)
 }
@@ -275,16 +257,45 @@ func (v *view) dueElsewhere(n int64, seen *attempt) bool {
 // some gets as many permits as there are, up to n, from as many shards as it takes; the turns of a
 // bucket from one, so that a shard that answers late holds none up that another gave.
 func (v *view) some(ctx context.Context, q call, d *Decision) error {
-	c, now := v.member.Target, v.member.Target.Process.Now()
+	c, since := v.member.Target, q.since
+	n, now := min(q.n, v.Limit.Most()), c.Process.Now()
 	if v.KnownDenial(1, now, d) {
 		return nil
 	}
-	first := dispatch.Ask{N: min(q.n, v.Limit.Most()), UpTo: true, Since: q.since}
-	i := v.choose(now, 1, nil)
-	if i < 0 || time.Duration(now-q.since) >= c.Process.Config.CallTimeout {
-		return v.denied(ctx, &attempt{now: now, retry: dispatch.UnknownRetry}, first.N, q.since, true, d)
+	seen := attempt{retry: dispatch.UnknownRetry}
+	rest := int64(0)
+	for d.Granted < n && time.Duration(now-since) < c.Process.Config.CallTimeout {
+		i := v.choose(now, 1, &seen.done)
+		if i < 0 {
+			break
+		}
+		seen.done.add(i)
+		acc := v.accounts[i]
+		part := dispatch.Ask{N: n - d.Granted, UpTo: true, Since: since}
+		err := acc.Ask(ctx, &part, now)
+		now = c.Process.Now()
+		if err == nil {
+			seen.reached, rest = true, part.Rest
+			d.add(acc, &part.Answer)
+			if q.turns && d.Granted > 0 {
+				break
+			}
+			continue
+		}
+		if e := c.Process.Gone(ctx, err); e != nil {
+			if d.Granted > 0 {
+				break // the permits are there; the next call will see the context
+			}
+			return e
+		}
+		seen.failed(c, acc, since, 1, err)
 	}
-	return v.finish(ctx, &first, v.accounts[i].Ask(ctx, &first, now), q.turns, d)
+	if d.Granted == 0 {
+		seen.now = now
+		return v.denied(ctx, &seen, n, since, true, d)
+	}
+	c.complete(d, v.Routes, rest, now)
+	return nil
 }
 
 // KnownDenial answers without asking Redis if it is certain that n permits are
