@@ -20,8 +20,8 @@ const (
 	rotation  = 16 * time.Millisecond
 )
 
-// tried marks the shards that a call is done with, by their place in Routes.Order; nil: none. No
-// layout has more.
+// tried marks the shards that a call is done with, by their place in Routes.Order; nil: none. An
+// order has no more.
 type tried [limit.MaxShards / 64]uint64
 
 func (t *tried) add(i int) { t[i/64] |= 1 << (i % 64) }

@@ -3,7 +3,6 @@
 package call
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -171,8 +170,11 @@ func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool
 // nil if the limit could not be declared yet. late tells that it may have waited.
 func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes, late bool, err error) {
 	c := m.Target
-	if err := cmp.Or(c.Invalid, m.invalid); err != nil {
-		return nil, false, err
+	if c.Invalid != nil {
+		return nil, false, c.Invalid
+	}
+	if m.invalid != nil {
+		return nil, false, m.invalid
 	}
 	if n < 1 || n > limit.MaxPermits {
 		return nil, false, fmt.Errorf("%w: %d, that must be 1 to %d", limit.ErrInvalidPermits, n,

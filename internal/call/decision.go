@@ -159,11 +159,11 @@ func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}
-	c.noteGranted(d.Granted)
+	noteGranted(c, d.Granted)
 }
 
 // noteGranted notes what shards granted, so that an outage does not hand it out again.
-func (c *Target) noteGranted(n int64) {
+func noteGranted(c *Target, n int64) {
 	r := c.Routes.Load() // nil: deleted just now
 	if c.Process.Config.OnOutage == limit.FailLocal && n > 0 && r != nil {
 		c.rare().own.Note(c.OwnPart(r.Limit).Local(), n)

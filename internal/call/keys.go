@@ -64,7 +64,8 @@ func (ks *keys) remember(size int) {
 
 // hold returns what the process has of a key, for one who releases it.
 func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
-	if invalid = cmp.Or(invalid, limit.CheckName("key", k.Key)); invalid != nil { // not remembered: it may be of any length
+	if invalid = cmp.Or(invalid, limit.CheckName("key", k.Key)); invalid != nil {
+		// It is not remembered: it may be of any length.
 		return f.newKey(limit.Keyed{}, invalid)
 	}
 	hash := ks.hash(k.Key)

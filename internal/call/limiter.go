@@ -137,7 +137,11 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return resetPerParticipant(ctx, c)
 	}
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, sh *dispatch.Shard) error {
-		return sh.Clear(ctx)
+		err := sh.Clear(ctx)
+		if err == nil {
+			c.ahead.Store(nil) // before others answer, which may take long
+		}
+		return err
 	})
 }
 

@@ -231,7 +231,7 @@ func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64)
 	err := s.run(ctx, all)
 	if err == nil {
 		s.target.ahead.Store(nil)
-		s.target.noteGranted(charged)
+		noteGranted(s.target, charged)
 	}
 	return err
 }

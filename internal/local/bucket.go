@@ -47,7 +47,7 @@ func (b *bucket) used(now int64) (n, until int64) {
 	if more {
 		n++
 	}
-	return n, max(b.full+min(b.part, 1), now)
+	return n, max(b.full+min(b.part, 1), now) // it is full then, rounded up
 }
 
 func (b *bucket) earliest(now, n int64) int64 {

@@ -48,7 +48,7 @@ type waiter struct {
 
 // lineOf returns the member's line of waiters.
 func lineOf(m *call.Member) *queue {
-	return m.Line(func() call.Line { return &queue{member: m, poke: make(chan struct{}, 1)} }).(*queue)
+	return m.Line(func() call.Line { return &queue{member: m} }).(*queue)
 }
 
 // Acquire blocks until n permits of a limit were granted together. If it is patient it waits until
@@ -173,10 +173,11 @@ func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
 // sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
 // ends before, the permits are given back.
 func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, deadline int64) error {
-	delay, now := d.Delay, c.Process.Now()
+	delay := d.Delay
 	if delay == 0 {
 		return nil
 	}
+	now := c.Process.Now()
 	if deadline != 0 && now+int64(delay) > deadline {
 		c.HandBack(ctx, *d, now, false)
 		return fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, delay)
@@ -235,6 +236,9 @@ func (q *queue) join(p Place) (*waiter, error) {
 		q.oldest.Store(p.Came)
 	}
 	if !q.pumping {
+		if q.poke == nil {
+			q.poke = make(chan struct{}, 1)
+		}
 		held := q.member.Target.Hold()
 		q.pumping = held.Process.Spawn(func(ctx context.Context) {
 			defer held.Release()

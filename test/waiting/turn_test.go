@@ -157,7 +157,7 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 		const callers = 200
 		f := limittest.Bubbled(t, 2).Far(0, 10*farInterval)
 		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
-			Burst: 10, Shards: 2})
+			Burst: 10, Shards: 2}, limittest.PatientFor(limittest.Patience))
 		if d, err := l.AllowUpTo(t.Context(), 10); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
