@@ -101,8 +101,8 @@ type ParticipantState struct {
 	Used int64
 	// Demand is how many permits per window it wanted lately, as far as its use bears that out.
 	Demand float64
-	// Entitlement is the permits per window at which it was paced then, on the shards that
-	// held it back; 0 if none did.
+	// Entitlement is the permits per window at which it was paced when it last told what it
+	// wants, on the shards that held it back; 0 if none did.
 	Entitlement float64
 }
 

@@ -28,7 +28,7 @@ type Standing struct {
 	Weight      int64   // thousandths
 	Used        int64   // about how many permits it took in the last half window
 	Demand      int64   // thousandths of a permit a window that it wanted lately, as far as backed by use
-	Entitlement float64 // permits a window at which it was paced then; 0: it was not held back, or wanted nothing
+	Entitlement float64 // permits a window at which it is paced; 0: it is not held back, or wanted nothing
 }
 
 // Standings reads the hash that a shard keeps of its participants, now and with its window in

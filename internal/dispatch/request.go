@@ -15,8 +15,8 @@ import (
 )
 
 // request is one script call on behalf of batches for the shards of one node. It is used again and
-// again, except after its context has ended or the watchdog has given it up: then a late reply
-// still belongs to it.
+// again, except for a slow call, and after its context has ended or the watchdog has given it up:
+// then a late reply still belongs to it.
 type request struct {
 	queue     *sendQueue // nil for a slow call
 	sections  []*section // those of the call under way; behind them others to be used again

@@ -16,7 +16,7 @@ type section struct {
 	callers []script.Caller // those who ask
 	grants  []int64
 	take    script.TakeRequest
-	terms   *Terms // that were proposed; of a slow call also those that are to be
+	terms   *Terms // that were proposed, or in a slow call are to be; nil: those in force
 	reply   script.TakeReply
 	sent    atomic.Bool // and not known to have been left undone
 }

@@ -34,7 +34,7 @@ type Core struct {
 	}
 }
 
-// Subject is what a limit is called and where it belongs. It does not change.
+// Subject is what a limit is called and where it belongs. It does not change once it is in use.
 type Subject struct {
 	Process  *Process
 	Name     string // as the user wrote it; not set for a key

@@ -67,7 +67,10 @@ func receiver(f *ast.FuncDecl) string {
 	if p, ok := of.(*ast.StarExpr); ok {
 		of = p.X
 	}
-	if g, ok := of.(*ast.IndexExpr); ok { // of a generic type
+	switch g := of.(type) { // of a generic type
+	case *ast.IndexExpr:
+		of = g.X
+	case *ast.IndexListExpr:
 		of = g.X
 	}
 	if name, ok := of.(*ast.Ident); ok {
