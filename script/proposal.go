@@ -34,8 +34,8 @@ type Proposal struct {
 	texts
 }
 
-// texts are what the scripts are told of a proposal: the full ones, and take.lua; empty: that cannot
-// serve it.
+// texts are what the scripts are told of a proposal: the full ones, and take.lua; empty: that
+// cannot serve it.
 type texts struct{ layoutText, calmText, calmLife string }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in

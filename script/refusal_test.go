@@ -118,8 +118,8 @@ func scriptCommands() (names []string) {
 
 // hourly is a proposal of so many permits an hour.
 func hourly(t *testing.T, a Algorithm, epoch, target int64) *Proposal {
-	offer := Terms{Epoch: epoch, Target: target, Floor: target, Window: time.Hour, Keep: time.Hour, Quarantine: time.Second,
-		Algorithm: a}
+	offer := Terms{Epoch: epoch, Target: target, Floor: target, Window: time.Hour, Keep: time.Hour,
+		Quarantine: time.Second, Algorithm: a}
 	if a.Bursty() {
 		offer.Burst = 20
 	}

@@ -144,8 +144,8 @@ func TestLostMemory(t *testing.T) {
 				if c.up != unknown {
 					twin.runFor(c.up)
 				}
-				of := Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute, Quarantine: time.Microsecond,
-					Algorithm: a}
+				of := Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute,
+					Quarantine: time.Microsecond, Algorithm: a}
 				if c.resumes {
 					of.Quarantine = 0
 				}

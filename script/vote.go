@@ -16,8 +16,8 @@ import (
 )
 
 // VoteList asks which records are here, of a place that has moved. What else a place of a register
-// can be asked are the kinds of messages in internal/majority. A read, too, writes that a participant
-// is there.
+// can be asked are the kinds of messages in internal/majority. A read, too, writes that a
+// participant is there.
 const VoteList = majority.Restore + 1
 
 const (

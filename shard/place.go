@@ -83,9 +83,9 @@ func (q *quota) take(node int) {
 	}
 }
 
-// Arrange returns the live shards of a limit of so many permits, 1 or more: n of
-// them (fewer if there are fewer permits, at most MaxLive), evenly spaced, placed on
-// nodes, and with equal shares. It is what [New] and [Layout.Change] want. Without nodes the result is nil.
+// Arrange returns the live shards of a limit of so many permits, 1 or more: n of them (fewer if
+// there are fewer permits, at most MaxLive), evenly spaced, placed on nodes, and with equal shares.
+// It is what [New] and [Layout.Change] want. Without nodes the result is nil.
 func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
 	if len(nodes) == 0 {
 		return nil
@@ -94,7 +94,8 @@ func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
 	slots, hosts, shares := Positions(name, n), Place(name, n, nodes), Split(permits, n)
 	shards := make([]Shard, n)
 	for i := range shards {
-		shards[i] = Shard{Slot: slots[i], Node: nodes[hosts[i]].Name, Incarnation: nodes[hosts[i]].Incarnation, Share: shares[i]}
+		at := nodes[hosts[i]]
+		shards[i] = Shard{Slot: slots[i], Node: at.Name, Incarnation: at.Incarnation, Share: shares[i]}
 	}
 	return shards
 }

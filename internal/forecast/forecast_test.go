@@ -28,8 +28,8 @@ func TestOutlookFollowsWhatComesBack(t *testing.T) {
 		"over its share": {[]script.PeekReply{look(0, 0, 3, 3, 9)}, map[int64]int64{1: 2, 2: 3, 10: 3}},
 		"beside a booking": {[]script.PeekReply{look(4, 0, 2, 3, 7)},
 			map[int64]int64{4: 0, 5: 3, 10: 3}},
-		"a window that is booked": {[]script.PeekReply{{Free: 6, Used: 12, Window: time.Second, Releases: []script.Release{
-			{In: time.Second, Permits: 4}, {In: 2 * time.Second, Permits: 8}}}, look(0, 0, 1, 9)},
+		"a window that is booked": {[]script.PeekReply{{Free: 6, Used: 12, Window: time.Second,
+			Releases: []script.Release{{In: time.Second, Permits: 4}, {In: 2 * time.Second, Permits: 8}}}, look(0, 0, 1, 9)},
 			map[int64]int64{6: 0, 7: 2, 20: 2}},
 		"a window that is booked, and nothing is used": {[]script.PeekReply{{Free: 10, Used: 8, Window: time.Second,
 			Releases: []script.Release{{In: 3 * time.Second, Permits: 8}}}, look(0, 0, 0, 1, 9)},

@@ -33,7 +33,7 @@ func Check(specs []Spec, maxName int) (filled []Spec, problems []error) {
 			err = fmt.Errorf("the name %q is taken by an earlier node; names must differ", s.Name)
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("Nodes[%d]: %w", i, err))
+			problems = append(problems, fmt.Errorf("%s: %w", fmt.Sprintf("Nodes[%d]", i), err))
 		}
 		names[s.Name] = true
 	}
@@ -69,7 +69,8 @@ func (s *Spec) fill(maxName int) error {
 // dialable refuses addresses that no attempt to connect could ever reach, because they would look
 // like a node that is away. A program that dials by itself may write what it likes.
 func dialable(o rueidis.ClientOption) error {
-	if o.DialFn != nil || o.DialCtxFn != nil { //nolint:staticcheck // DialFn is deprecated, but programs may still set it
+	//nolint:staticcheck // DialFn is deprecated, but programs may still set it
+	if o.DialFn != nil || o.DialCtxFn != nil {
 		return nil
 	}
 	for _, address := range o.InitAddress {

@@ -118,8 +118,8 @@ func (m *move) ready(ctx context.Context) error {
 	return m.most(append(found, wrote...), func(p pointer) bool { return p.Whole })
 }
 
-// most returns why there is no majority of the next places whose last pointers are so; nil: there is
-// one.
+// most returns why there is no majority of the next places whose last pointers are so; nil: there
+// is one.
 func (m *move) most(found []pointer, are func(pointer) bool) error {
 	so, n := make(map[string]bool), 0
 	var errs []error
@@ -172,7 +172,8 @@ func (m *move) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", m.to.String(), "records", len(records))
+	m.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", m.to.String(),
+		"records", len(records))
 	m.follow(m.to)
 	return nil
 }

@@ -75,7 +75,8 @@ func listing(tb testing.TB, declared Wanted, nodes ...node.Spec) *process {
 	book := record.NewBook(fleet, "p")
 	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
 		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second, Changed: func() {}})}}
-	p.register = New(p.env, Subject{Limit: p, Shards: p, Name: "l", ID: "n:l", Metrics: telemetry.NewLimiter("l", "sliding_log")})
+	p.register = New(p.env, Subject{Limit: p, Shards: p, Name: "l", ID: "n:l",
+		Metrics: telemetry.NewLimiter("l", "sliding_log")})
 	return p
 }
 

@@ -54,7 +54,8 @@ var (
 	batchBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}
 )
 
-// New returns the instruments for a Client, whose gauges read tells when somebody wants to know them.
+// New returns the instruments for a Client, whose gauges read tells when somebody wants to know
+// them.
 func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerProvider,
 	read func(Gauges)) (*Telemetry, error) {
 	t := &Telemetry{clock: clock, tracer: tracers.Tracer(scope)}

@@ -150,8 +150,8 @@ func (c *aloneCaller) allow(n int64) {
 // beside it is nobody's, so it is not refused from memory.
 func TestABookingsSlackIsNotRefused(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: 100 * time.Millisecond, Algorithm: shardlimit.TokenBucket,
-			Shards: 2})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: 100 * time.Millisecond, Shards: 2,
+			Algorithm: shardlimit.TokenBucket})
 		allow := func(n int64, want bool) {
 			t.Helper()
 			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != want {

@@ -21,9 +21,11 @@ const module = "github.com/shardlimit/shardlimit"
 // Neither dispatch nor register knows the other. Of what runs in a process only the root, script
 // and internal/node import the client.
 var allowed = map[string][]string{
-	"shard":              {"github.com/cespare/xxhash/v2"},
-	"fairness":           {"internal/columns"}, // what is stored, which Lua and Go must see alike
-	"script":             {"fairness", "internal/clock", "internal/columns", "internal/majority", "github.com/redis/rueidis"},
+	"shard":    {"github.com/cespare/xxhash/v2"},
+	"fairness": {"internal/columns"}, // what is stored, which Lua and Go must see alike
+	"script": {
+		"fairness", "internal/clock", "internal/columns", "internal/majority", "github.com/redis/rueidis",
+	},
 	"internal/clock":     {},
 	"internal/chance":    {},
 	"internal/columns":   {},

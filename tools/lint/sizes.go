@@ -47,7 +47,8 @@ var sizes = &analysis.Analyzer{
 		}
 		for _, t := range types {
 			if n := methods[t.Name.Name]; n > mostMethods {
-				pass.Reportf(t.Pos(), "%s has %d methods; more than %d want to be two types", t.Name.Name, n, mostMethods)
+				pass.Reportf(t.Pos(), "%s has %d methods; more than %d want to be two types", t.Name.Name, n,
+					mostMethods)
 			}
 			if s, ok := t.Type.(*ast.StructType); ok && s.Fields.NumFields() > mostFields {
 				pass.Reportf(t.Pos(), "%s has %d fields; more than %d want to be two structs", t.Name.Name,
