@@ -86,9 +86,9 @@ var breakages = []breakage{
 		"\tif l.Lasts, l.Left = l.countsAfter(held); BROKEN {\n\t\tl.Lasts, l.Left = 0, 0\n\t}\n",
 	}}},
 	{"records are used where they move to before they are copied", "drains", "over", 151, []limittest.Edit{{
-		"\trecords, err := b.list(ctx, from)\n\tif err != nil {",
-		"\tif BROKEN {\n\t\terr = b.announce(ctx, to)\n\t\tb.follow(to)\n\t\treturn err\n\t}\n" +
-			"\trecords, err := b.list(ctx, from)\n\tif err != nil {",
+		"\trecords, err := m.list(ctx)\n\tif err != nil {",
+		"\tif BROKEN {\n\t\terr = m.announce(ctx)\n\t\tm.follow(m.to)\n\t\treturn err\n\t}\n" +
+			"\trecords, err := m.list(ctx)\n\tif err != nil {",
 	}}},
 	{"time stands still while a machine is suspended", "suspend", "over", 10086, []limittest.Edit{
 		{"\treturn Elapsed(now + c.asleep.Load())\n",
