@@ -55,7 +55,11 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.allow(ctx, n, false, &d)
+	var in call.Decision
+	err = l.in.Allow(ctx, n, false, &in)
+	if d.is(&in); err == nil && !d.Allowed {
+		l.tell(ctx, n, &d)
+	}
 	return d, err
 }
 
@@ -63,17 +67,12 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.allow(ctx, n, true, &d)
-	return d, err
-}
-
-func (l *Limiter) allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
 	var in call.Decision
-	err := l.in.Allow(ctx, n, upTo, &in)
+	err = l.in.Allow(ctx, n, true, &in)
 	if d.is(&in); err == nil && !d.Allowed {
-		l.tell(ctx, n, d)
+		l.tell(ctx, n, &d)
 	}
-	return err
+	return d, err
 }
 
 // Wait blocks until one permit was granted. See WaitN.

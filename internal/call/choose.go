@@ -34,6 +34,12 @@ func (t *tried) has(i int) bool { return t != nil && t[i/64]&(1<<(i%64)) != 0 }
 // that may have, so that demand that spills spreads evenly. size is the least share that is of use.
 // It returns -1 when there is none left.
 func (v *view) choose(now int64, size int64, done *tried) int {
+	if len(v.accounts) == 1 { // how busy it is does not matter
+		if v.open(0, now, size, done) {
+			return 0
+		}
+		return -1
+	}
 	best, seen, ties := -1, 0, uint64(0)
 	var least, all int64
 	spills := false

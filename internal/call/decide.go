@@ -180,8 +180,11 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 		return nil, false, fmt.Errorf("%w: %d, that must be 1 to %d", limit.ErrInvalidPermits, n,
 			int64(limit.MaxPermits))
 	}
-	if err := c.Process.Gone(ctx, nil); err != nil {
-		return nil, false, err
+	if c.Process.Closed.Load() {
+		return nil, false, limit.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return nil, false, clock.Ended(ctx)
 	}
 	r, late = c.InUse(ctx)
 	if r == nil && ctx.Err() != nil {

@@ -13,9 +13,23 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
+// noSpan is what a context without a span carries.
+var noSpan = trace.SpanFromContext(context.Background())
+
 // LinkTo returns a link to the span of a context if that is sampled, nil otherwise.
 func LinkTo(ctx context.Context) *trace.Link {
-	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
+	if span := trace.SpanFromContext(ctx); span != noSpan {
+		return sampled(span)
+	}
+	return nil
+}
+
+// sampled is LinkTo for a span that there is. A span's context is large: inlined,
+// it would lie on the stack of every caller.
+//
+//go:noinline
+func sampled(span trace.Span) *trace.Link {
+	if s := span.SpanContext(); s.IsSampled() {
 		return &trace.Link{SpanContext: s}
 	}
 	return nil
