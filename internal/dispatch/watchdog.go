@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
 )
 
 // watchGrace is how much longer than its context a script call may take before
@@ -48,8 +50,13 @@ func (w *watchdog) finish() (awaited, ended bool) {
 }
 
 // ring is the timer, and what Close does: first it ends the context of the call, then, if the call
-// does not heed that, it answers the asks without it.
+// does not heed that, it answers the asks without it. In a process short of CPU a reply may be there
+// that nobody has read: all that can run go first.
 func (w *watchdog) ring() {
+	chance.Yield()
+	if w.over.Load() {
+		return
+	}
 	if !w.ended.Swap(true) {
 		close(w.done)
 		w.timer.Reset(watchGrace)
