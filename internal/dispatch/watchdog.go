@@ -50,8 +50,8 @@ func (w *watchdog) finish() (awaited, ended bool) {
 }
 
 // ring is the timer, and what Close does: first it ends the context of the call, then, if the call
-// does not heed that, it answers the asks without it. In a process short of CPU a reply may be there
-// that nobody has read: all that can run go first.
+// does not heed that, it answers the asks without it. In a process short of CPU a reply may be
+// there that nobody has read: all that can run go first.
 func (w *watchdog) ring() {
 	chance.Yield()
 	if w.over.Load() {
