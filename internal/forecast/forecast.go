@@ -44,9 +44,11 @@ func Releases(free int64, found *script.PeekReply, received, room int64) (releas
 	return releases
 }
 
-// Sort brings the releases into order.
+// Sort brings the releases into order: at one instant first what is taken, then what comes back.
 func (o *Outlook) Sort() {
-	slices.SortFunc(o.Releases, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(o.Releases, func(a, b Release) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Permits, b.Permits))
+	})
 }
 
 // When is the time from which n permits are free together, 0 if they are now. ok is false if they
