@@ -122,7 +122,7 @@ if not TAKES then
     local from, step = level, max(ceil((room - level) / (@MAX_RELEASES - 1)), 1)
     while from < room do
       local to = min(from + step, room)
-      to = from < spare and spare < to and spare or to -- what is left comes sooner than what is behind
+      to = from < spare and spare < to and spare or to -- up to `spare` they come before what is booked
       reply[#reply + 1], reply[#reply + 2] = retry(to), to - from
       from = to
     end

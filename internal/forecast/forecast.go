@@ -20,8 +20,8 @@ type Outlook struct {
 type Release struct{ At, Permits int64 }
 
 // Releases lists how what a shard has free changes, and when, on the clock on which the look at it
-// was received. room is what it holds at the most. What is booked for a window that has not begun
-// takes nothing before that.
+// was received. room is what it holds at the most. What is booked in a fixed window that has not
+// begun takes nothing before that.
 func Releases(free int64, found *script.PeekReply, received, room int64) (releases []Release) {
 	left := found.Used
 	change := func(at time.Duration) {

@@ -105,8 +105,8 @@ func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 	return dispatch.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
 }
 
-// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
-// since a read that began at that time elapsed or later. A key takes over what follows from its
+// Confirm makes sure, by a read that began at that time elapsed or later, that the layout of this
+// process may be relied on. It waits at most until ctx ends. A key takes over what follows from its
 // family's record then: the layout may have become another one.
 func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 	err := c.Record().ConfirmSince(ctx, since)

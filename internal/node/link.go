@@ -65,7 +65,7 @@ func (l *link) begin() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed, l.client.Load() != nil: // since: another one's client would take its place, unclosed
+	case l.closed, l.client.Load() != nil: // meanwhile: a second client would take its place, which nobody closed
 		return nil
 	case l.attempt == nil && (l.dialing.ready() || l.dialing.claimProbe(l.node.env.Clock.Now())):
 		l.attempt = make(chan struct{})

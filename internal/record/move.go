@@ -118,8 +118,7 @@ func (m *move) ready(ctx context.Context) error {
 	return m.most(append(found, wrote...), func(p pointer) bool { return p.Whole })
 }
 
-// most returns why there is no majority of the next places whose last pointers are so; nil: there
-// is one.
+// most returns nil if the last pointers of a majority of the next places are so, else why not.
 func (m *move) most(found []pointer, are func(pointer) bool) error {
 	so, n := make(map[string]bool), 0
 	var errs []error

@@ -17,7 +17,7 @@ import (
 // said is the text of a node's pointer: where the records are, and what the node is called there.
 type said struct {
 	Places
-	// Under these names the records know the node, the one by which it is placed first. A node that
+	// Under these names the records know the node, first the one by which it is placed. A node that
 	// forgot its name may get another one, and have both.
 	Called []string `json:"called"`
 }

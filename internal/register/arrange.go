@@ -49,7 +49,7 @@ func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64,
 // maker makes the layout that follows one that was found.
 type maker func(found record.Reading) (shard.Layout, error)
 
-// changed makes a layout the one of a limit as it is wanted.
+// changed returns what makes of a layout that of the limit as it is wanted.
 func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted) maker {
 	shards := a.arrange(ctx, want, a.Participants.Load(), layout.Fence)
 	return func(found record.Reading) (shard.Layout, error) {
@@ -59,8 +59,8 @@ func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted
 	}
 }
 
-// rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
-// what it is. The record of a family says over which nodes keys are placed: no process places a key
+// rearranged returns what makes of a layout one of the same limit over the nodes as they are now; of
+// a family nil if that is what it is. The record of a family says over which nodes keys are placed: no process places a key
 // over its own, because those may differ from another's.
 func (a *arranger) rearranged(ctx context.Context, layout shard.Layout) (maker, error) {
 	if !a.Family {
