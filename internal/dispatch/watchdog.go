@@ -50,9 +50,9 @@ func (w *watchdog) finish() (awaited, ended bool) {
 }
 
 // ring is the timer, and what Close does: first it ends the context of the call, then, if the call
-// does not heed that, it answers the asks without it. In a process short of CPU a reply may be there
-// that nobody has read. So those who have been woken are let run first, which takes as long there as
-// a round of all that want a processor.
+// does not heed that, it answers the asks without it. In a process short of CPU a reply may be
+// there that nobody has read. So those who have been woken are let run first, which takes as long
+// there as a round of all that want a processor.
 func (w *watchdog) ring() {
 	if !w.ended.Load() {
 		chance.Yield()

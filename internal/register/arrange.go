@@ -59,9 +59,9 @@ func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted
 	}
 }
 
-// rearranged returns what makes of a layout one of the same limit over the nodes as they are now; of
-// a family nil if that is what it is. The record of a family says over which nodes keys are placed: no process places a key
-// over its own, because those may differ from another's.
+// rearranged returns what makes of a layout one of the same limit over the nodes as they are now;
+// of a family nil if that is what it is. The record of a family says over which nodes keys are
+// placed: no process places a key over its own, because those may differ from another's.
 func (a *arranger) rearranged(ctx context.Context, layout shard.Layout) (maker, error) {
 	if !a.Family {
 		same := Wanted{Spec: layout.Spec, Shards: len(layout.Live())}
