@@ -20,6 +20,9 @@ func TestOutlookFollowsWhatComesBack(t *testing.T) {
 		}
 		return p
 	}
+	// 4 are used in the window under way, and 8 are booked in the next one.
+	booked := script.PeekReply{Free: 6, Used: 12, Window: time.Second, Releases: []script.Release{
+		{In: time.Second, Permits: 4}, {In: 2 * time.Second, Permits: 8}}}
 	for name, c := range map[string]struct {
 		shards []script.PeekReply
 		want   map[int64]int64 // in seconds
@@ -28,11 +31,8 @@ func TestOutlookFollowsWhatComesBack(t *testing.T) {
 		"over its share": {[]script.PeekReply{look(0, 0, 3, 3, 9)}, map[int64]int64{1: 2, 2: 3, 10: 3}},
 		"beside a booking": {[]script.PeekReply{look(4, 0, 2, 3, 7)},
 			map[int64]int64{4: 0, 5: 3, 10: 3}},
-		"a window that is booked": {[]script.PeekReply{{Free: 6, Used: 12, Window: time.Second,
-			Releases: []script.Release{{In: time.Second, Permits: 4}, {In: 2 * time.Second, Permits: 8}}}, look(0, 0, 1, 9)},
-			map[int64]int64{6: 0, 7: 2, 20: 2}},
-		"a window that is booked, after another shard": {[]script.PeekReply{look(0, 0, 1, 9), {Free: 6, Used: 12,
-			Window: time.Second, Releases: []script.Release{{In: time.Second, Permits: 4}, {In: 2 * time.Second, Permits: 8}}}},
+		"a window that is booked": {[]script.PeekReply{booked, look(0, 0, 1, 9)}, map[int64]int64{6: 0, 7: 2, 20: 2}},
+		"a window that is booked, after another shard": {[]script.PeekReply{look(0, 0, 1, 9), booked},
 			map[int64]int64{6: 0, 7: 2, 20: 2}},
 		"a window that is booked, and nothing is used": {[]script.PeekReply{{Free: 10, Used: 8, Window: time.Second,
 			Releases: []script.Release{{In: 3 * time.Second, Permits: 8}}}, look(0, 0, 0, 1, 9)},

@@ -44,7 +44,7 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call,
 	if about.Operation == telemetry.Take { // it goes on for other callers, and ends with the process by itself
 		return ctx, c, nil
 	}
-	// What waits for a client that was given does not hear of Close otherwise.
+	// Otherwise whoever waits for a client that was given does not hear of Close.
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(n.env.Ctx, cancel)
 	c.release = func() { stop(); cancel() }

@@ -167,7 +167,8 @@ func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
 func TestALatePlaceHoldsNoCallUp(t *testing.T) {
 	inTown(t, "abc", func(t *testing.T, at town, b *Book) {
 		var w *Watch
-		w = limit(b).Watch(Watched{Every: time.Minute, Begins: func() error { return nil }, Number: func() int64 { return 7 },
+		w = limit(b).Watch(Watched{Every: time.Minute, Begins: func() error { return nil },
+			Number: func() int64 { return 7 },
 			Heard: func(_ context.Context, _ Reading, began clock.Elapsed) error {
 				w.Learn(7, began)
 				return nil

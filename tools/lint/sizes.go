@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// What is larger than this wants to be two.
+// A type or struct that is larger than this wants to be two.
 const (
 	mostMethods = 20 // of a type
 	mostFields  = 12 // of a struct
