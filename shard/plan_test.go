@@ -122,8 +122,8 @@ func drawLayout(t *rapid.T) (l shard.Layout) {
 }
 
 // TestPlanDrivers: whatever drivers saw of each shard, and when, the greatest floors
-// that any of them proposes fit into the limit together with what the shards hold. What breaks that
-// shows once in some thousand draws.
+// that any of them proposes fit into the limit together with what the shards hold. A broken
+// rule shows once in some thousand draws.
 func TestPlanDrivers(t *testing.T) {
 	for range extent.Some(160) {
 		rapid.Check(t, checkDrivers)

@@ -158,8 +158,8 @@ func (d *Decision) origin() (nonce, ticket uint64) {
 	return d.first.Account.Shard.Nonce, d.ticket
 }
 
-// forShard returns one shard's part of the settlement. place tells the parts of a decision apart,
-// of which two may be of one shard.
+// forShard returns one shard's part of the settlement. place tells the parts of a decision apart:
+// two of them may be of one shard.
 func (s *settlement) forShard(acc *dispatch.Account, place int) dispatch.Settlement {
 	return dispatch.Settlement{Account: acc, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}

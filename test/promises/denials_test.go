@@ -146,8 +146,8 @@ func (c *aloneCaller) allow(n int64) {
 	c.granted = append(c.granted, d)
 }
 
-// A booking over two buckets is dated a little later than each has it. What they gain until then
-// beside it is nobody's, so it is not refused from memory.
+// A booking over two buckets is dated a little later than each has its permits. The buckets gain
+// more until then. Nobody has booked that, so it is not refused from memory.
 func TestABookingsSlackIsNotRefused(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: 100 * time.Millisecond, Shards: 2,
