@@ -15,8 +15,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/majority"
 )
 
-// VoteList asks a place that has moved which records it holds. The other kinds of messages are those
-// of internal/majority. A read, too, writes that a participant is there.
+// VoteList asks a place that has moved which records it holds. The other kinds of messages are
+// those of internal/majority. A read, too, writes that a participant is there.
 const VoteList = majority.Restore + 1
 
 const (

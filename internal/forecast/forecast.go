@@ -19,9 +19,9 @@ type Outlook struct {
 // Release is permits that come back at a time; below 0: that are booked from then on.
 type Release struct{ At, Permits int64 }
 
-// Releases lists the changes of the permits that a shard has free, on the clock on which the look at
-// it was received. room is the most that it holds. A booking in a fixed window takes permits when
-// that window begins.
+// Releases lists the changes of the permits that a shard has free, on the clock on which the look
+// at it was received. room is the most that it holds. A booking in a fixed window takes permits
+// when that window begins.
 func Releases(free int64, found *script.PeekReply, received, room int64) (releases []Release) {
 	left := found.Used
 	change := func(at time.Duration) {
