@@ -10,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
-	"github.com/shardlimit/shardlimit/script"
 )
 
 // withoutTarget decides a call for a key that has no Target in this process, as most keys have
@@ -23,23 +22,21 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	f, c := l.family, l.Target
 	now := c.Process.Now()
 	own := l.key.Came == (limit.Keyed{}).Came && l.invalid == nil && q.n > 0 && q.n <= limit.MaxPermits
-	hash := f.keys.hash(l.key.Key)
-	p := f.keys.part(hash)
-	found, denied, alone := p.look(l.key, hash, now, own && !q.upTo && limit.CheckName("key", l.key.Key) == nil)
-	if !alone {
-		return own && denied && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
+	a := asking{of: f, key: l.key, hash: f.keys.hash(l.key.Key), n: q.n}
+	p := f.keys.part(a.hash)
+	if found, denied := p.recall(l.key.Key, now); denied {
+		return own && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
 	}
-	a := asking{of: f, key: l.key, hash: hash, n: q.n, routes: c.Routes.Load()}
-	switch known := f.mayAsk(ctx, now) && a.place(); {
-	case known && a.plan.Account.Crowded(now):
-		if c.Process.Config.OnOutage != limit.FailOpen {
-			p.end(hash)
-			return true, a.shed(ctx, now, d)
-		}
-	case known && a.plan.Account.AsksKeys():
+	if !own || q.upTo || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
+		return false, nil
+	}
+	crowded := a.plan.Account.Crowded(now)
+	switch held, begun := p.begin(&a, !crowded && a.plan.Account.AsksKeys()); {
+	case begun:
 		return a.ask(ctx, q, now, d)
+	case crowded && !held && c.Process.Config.OnOutage != limit.FailOpen:
+		return true, a.shed(ctx, now, d)
 	}
-	p.end(hash)
 	return false, nil
 }
 
@@ -51,41 +48,59 @@ type asking struct {
 	n      int64         // permits
 	routes *limit.Routes // of the family
 	plan   *limit.Plan   // of the key
-	shard  script.ShardRef
 }
 
 // place finds out where the key is, and reports whether it can be asked there for so many permits.
 func (a *asking) place() bool {
-	if a.routes == nil {
+	if a.routes = a.of.Target.Routes.Load(); a.routes == nil {
 		return false
 	}
-	a.plan, a.shard = a.of.PlanOfKey(a.routes, a.of.keys.prefix, a.key.Key)
+	a.plan = a.of.PlanOfKey(a.routes, a.of.keys.prefix, a.key.Key)
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
 }
 
-// look returns the denial that is remembered of a key, if it is not over, and whether the key can
-// be asked for alone. With ask it notes that it is then, until end.
-func (p *keyPart) look(k limit.Keyed, hash uint64, now int64, ask bool) (found denial, denied, alone bool) {
+// recall returns the denial that is remembered of a key, if it is not over.
+func (p *keyPart) recall(key string, now int64) (found denial, denied bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if found, denied = p.denied[k.Key]; denied && !found.Over(now) {
-		return found, true, false
-	}
-	if _, asked := p.asked[hash]; !ask || asked || p.targets[k] != nil {
-		return denial{}, false, false
-	}
-	if p.asked == nil {
-		p.asked = make(map[uint64]bool)
-	}
-	p.asked[hash] = false
-	return denial{}, false, true
+	found, denied = p.denied[key]
+	return found, denied && !found.Over(now)
 }
 
-// end notes that a key is not asked for alone any more.
+// begin notes that a key is asked for alone, until end, if it may be. More than two such asks at a
+// time had better share one, for which the key has a Target; held is that it has.
+func (p *keyPart) begin(a *asking, may bool) (held, begun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held = p.targets[a.key] != nil
+	now := p.asked[a.hash]
+	if !may || held || now.asks == mostAlone {
+		return held, false
+	}
+	if p.asked == nil {
+		p.asked = make(map[uint64]alone)
+	}
+	now.asks++
+	p.asked[a.hash] = now
+	return false, true
+}
+
+// end ends what begin began.
 func (p *keyPart) end(hash uint64) {
 	p.mu.Lock()
-	delete(p.asked, hash)
+	p.ended(hash)
 	p.mu.Unlock()
+}
+
+// ended is end, and reports whether the key had a Target meanwhile. p.mu is held.
+func (p *keyPart) ended(hash uint64) (disturbed bool) {
+	now := p.asked[hash]
+	if now.asks--; now.asks == 0 {
+		delete(p.asked, hash)
+	} else {
+		p.asked[hash] = now
+	}
+	return now.disturbed
 }
 
 // mayAsk reports whether calls without a Target are answered now. The record is read again in good
@@ -116,7 +131,8 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, int64(c.Process.Clock.ElapsedAt(now))-now, true
-	ask, heard := a.plan.Account.AskKey(ctx, a.shard, a.n, now)
+	sh := a.plan.Account.Shard
+	ask, heard := a.plan.Account.AskKey(ctx, sh.Space.Keys(a.of.keys.prefix, a.key.Key), a.n, now)
 	if !heard && ask.Leave(a.left(ask)) {
 		err = c.Process.Gone(ctx, clock.Ended(ctx))
 		c.decided(ctx, d, a.n, now, err)
@@ -161,8 +177,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	d.ResetAfter = max(time.Duration(known.ResetAt.Load()-now), 0)
 	d.Target = f.Target
 	p.mu.Lock()
-	disturbed := p.asked[a.hash] // it may have been reset since, or got permits back
-	delete(p.asked, a.hash)
+	disturbed := p.ended(a.hash) // it may have been reset since, or got permits back
 	if ask.Granted > 0 {
 		d.Allowed, d.Granted, d.Remaining, d.ticket, d.key = true, ask.Granted, ask.Rest, ask.Ticket, a.key.Key
 		d.first = dispatch.Part{Account: a.plan.Account, At: ask.At, N: ask.Granted}

@@ -42,12 +42,20 @@ type keyPart struct {
 	mu       sync.Mutex
 	targets  map[limit.Keyed]*Target
 	denied   map[string]denial // of keys without a target
-	asked    map[uint64]bool   // by hash: keys that are asked for alone, and whether they had a target since
+	asked    map[uint64]alone  // by hash: keys that are asked for alone
 	idle     int               // targets that are held by nobody
 	sweeping bool              // it will be looked for those that can go
 
 	_ [24]byte // so that no two share a cache line
 }
+
+// alone is that a key is asked for alone.
+type alone struct {
+	asks      int8 // at a time, at most mostAlone
+	disturbed bool // it had a target since
+}
+
+const mostAlone = 2
 
 // denial is that a key has nothing free, and all that a process remembers of it.
 type denial struct {
@@ -72,8 +80,9 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	p := ks.part(hash)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, asked := p.asked[hash]; asked {
-		p.asked[hash] = true
+	if now, asked := p.asked[hash]; asked {
+		now.disturbed = true
+		p.asked[hash] = now
 	}
 	c := p.targets[k]
 	switch {

@@ -5,8 +5,8 @@ import "sync/atomic"
 // overload tells load that lasts from a burst: the age of the oldest ask tells that too late. See
 // sendQueue.overdue.
 type overload struct {
-	rate     atomic.Int64 // how many left the queue in a quarter of a call timeout
-	left     int64        // how many did since ratedAt
+	rate     atomic.Int64 // how many were sent in a quarter of a call timeout
+	sent     int64        // how many were since ratedAt
 	ratedAt  int64
 	emptied  int64        // when the last one left it
 	rested   atomic.Int64 // until when it was empty for a while
@@ -39,17 +39,19 @@ func (o *overload) begins(since, long int64) {
 	}
 }
 
-// leaves notes that one left the queue, perhaps the last. The rate is counted over each. The
-// queue's lock is held.
-func (o *overload) leaves(last bool, now, each int64) {
+// leaves notes that one left the queue, perhaps the last, to be sent or because it was too old. The
+// rate is counted over each. The queue's lock is held.
+func (o *overload) leaves(last, sent bool, now, each int64) {
 	if last {
 		o.emptied = now
 	}
 	if took := now - o.ratedAt; took >= each {
 		if took < 2*each { // else nothing left for a while: that is no rate
-			o.rate.Store(o.left * each / took)
+			o.rate.Store(o.sent * each / took)
 		}
-		o.left, o.ratedAt = 0, now
+		o.sent, o.ratedAt = 0, now
 	}
-	o.left++
+	if sent {
+		o.sent++
+	}
 }

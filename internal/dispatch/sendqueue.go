@@ -94,8 +94,8 @@ func (q *sendQueue) far() bool { return q.rtt.Load() > int64(q.env.CallTimeout/4
 func (q *sendQueue) near(trips int64) bool { return q.capacity.near(q.env.CallTimeout, trips) }
 
 // overdue reports whether more waits than can be sent in time: the oldest has waited for too long,
-// and that is no stall. Where load lasts that comes too late: then no more may wait than leaves the
-// queue in a quarter of a call timeout, or in two if the node is near.
+// and that is no stall. Where load lasts that comes too late: then no more may wait than is sent in
+// half a quarter less than that, however few are by then.
 func (q *sendQueue) overdue(now int64) bool {
 	since := q.oldest.Load()
 	if since == 0 {
@@ -103,7 +103,7 @@ func (q *sendQueue) overdue(now int64) bool {
 	}
 	late := q.behind(max(since, q.resumed.Load()), now) && !q.stalled(now, q.env.CallTimeout)
 	return late || q.over.lasts(now, int64(q.env.CallTimeout)) &&
-		q.length.Load() > max((q.quarters(q.env.CallTimeout)-1)*q.over.rate.Load(), maxLoad)
+		q.length.Load() > max((2*q.quarters(q.env.CallTimeout)-1)*q.over.rate.Load()/2, maxLoad)
 }
 
 // next returns the request that is to take what waits; nil if nothing waits, another request is
@@ -259,6 +259,6 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 		q.oldest.Store(q.waiting[q.gone].since)
 	}
 	q.length.Store(int64(len(q.waiting) - q.gone))
-	q.over.leaves(q.gone == len(q.waiting), now, int64(q.env.CallTimeout/4))
+	q.over.leaves(q.gone == len(q.waiting), !q.tooOld(now-oldest.since), now, int64(q.env.CallTimeout/4))
 	return oldest, nil
 }

@@ -133,8 +133,8 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 }
 
 // While more comes than can be served for long, and not only after a burst, a line is too long if
-// it would take more than a quarter of the call timeout, though its first has not waited for long.
-// To a node nearby it may take two.
+// it would take more than three eighths of the call timeout, though its first has not waited for
+// long. To a node nearby it may take five.
 func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
@@ -178,7 +178,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		for _, c := range []struct {
 			rtt  time.Duration
 			more int
-		}{{0, quarter}, {rtt + 1, 0}, {rtt, quarter + 1}} {
+		}{{0, quarter * 3 / 2}, {rtt + 1, 0}, {rtt, quarter + 1}} {
 			q.rtt.Store(int64(c.rtt))
 			add(c.more - 1)
 			if q.overdue(e.Clock.Now()) {
@@ -190,7 +190,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			}
 			leave(1)
 		}
-		leave(2 * quarter)
+		leave(quarter * 5 / 2)
 		time.Sleep(e.CallTimeout / 8)
 		q.over.sheds(e.Clock.Now(), int64(e.CallTimeout))
 		add(10 * quarter)
@@ -210,6 +210,30 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		add(10 * quarter)
 		if q.overdue(e.Clock.Now()) {
 			t.Error("long after that the line is too long")
+		}
+	})
+}
+
+// What was too old to be sent does not count as served, or a line of such calls would pass for one
+// that moves quickly.
+func TestARateIsOfWhatIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sh := grounded(t)
+		q := sh.sendQueue()
+		q.requests = maxRequests // what leaves the line leaves by the test
+		for range 3 {
+			began := sh.env.Clock.Now()
+			for i := range 30 {
+				q.add(waiting{shard: sh, since: began - int64(i%3)*q.maxAge()})
+			}
+			time.Sleep(sh.env.CallTimeout / 4)
+			for range 30 {
+				q.pop(&request{}, began+1)
+			}
+		}
+		q.over.leaves(true, true, sh.env.Clock.Now(), int64(sh.env.CallTimeout/4))
+		if n := q.over.rate.Load(); n != 10 {
+			t.Errorf("10 of 30 are sent, and the rate is %d", n)
 		}
 	})
 }

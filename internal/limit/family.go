@@ -116,20 +116,20 @@ func (f *Family) account(p *Plan) *dispatch.Account {
 	return dispatch.NewAccount(&dispatch.Participant{ID: of.Who.ID, Weight: of.Who.Weight}, sh)
 }
 
-// PlanOfKey returns the plan of a key whose calls bring no terms, and the name of its shard, under
-// the family's routes; nil if the key needs a Core.
-func (f *Family) PlanOfKey(ft *Routes, prefix, key string) (p *Plan, named script.ShardRef) {
+// PlanOfKey returns the plan of a key whose calls bring no terms, under the family's routes; nil if
+// the key needs a Core.
+func (f *Family) PlanOfKey(ft *Routes, prefix, key string) *Plan {
 	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
 	plain := f.plans.plain.Load()
 	if !only || plain == nil || plain.from != ft || plain.at[at] == nil {
-		return nil, named
+		return nil
 	}
-	p = plain.at[at]
+	p := plain.at[at]
 	if p.Account.Shard.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
 		f.plans.forget(plain)
-		return nil, named
+		return nil
 	}
-	return p, p.homes[0].Space.Keys(prefix, key)
+	return p
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

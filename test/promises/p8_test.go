@@ -143,6 +143,24 @@ func TestCallersOfOneKeyShareWhatIsAsked(t *testing.T) {
 	})
 }
 
+// A process has nothing of a key for which two callers ask, but from the third on.
+func TestFewCallersOfAKeyNeedNothingOfIt(t *testing.T) {
+	onASlowNode(t, 0, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
+		limittest.AtOnce(t.Context(), users, 0, 100)         // the process knows all places of keys
+		limittest.MustGet(t, users.Limiter("is not far"), 1) // and how quickly the node answers one
+		var all sync.WaitGroup
+		for callers, known := range []int{1, 1, 2} { // the key is asked for, and has something
+			all.Go(func() { limittest.MustGet(t, users.Limiter("ann"), 1) })
+			synctest.Wait()
+			if n := limittest.Known(users); n != known {
+				t.Errorf("of a key that %d call for at once it knows %d things, not %d", callers+1, n, known)
+			}
+		}
+		all.Wait()
+		hasLeft(t, users.Limiter("ann"), 7)
+	})
+}
+
 // Where a call would be shed, the process does nothing for it but let it wait.
 func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 	onASlowNode(t, 0, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
@@ -158,6 +176,7 @@ func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 		synctest.Wait()
 		known := limittest.Known(users)
 		call(1000, 300)
+		call(300, 300) // for which others wait
 		synctest.Wait()
 		knows(t, users, known)
 		limittest.ErrorIs(t, limittest.Err(users.Limiter("").Allow(t.Context())), shardlimit.ErrInvalidName)
