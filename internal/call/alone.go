@@ -13,8 +13,8 @@ import (
 )
 
 // withoutTarget decides a call for a key that has no Target in this process, as most keys have
-// none. A remembered denial answers it, or a key ask does, if nobody else in the process asks for
-// the key.
+// none. A remembered denial answers it, or a key ask does, if few others in the process ask for the
+// key.
 //
 // A call goes on with a Target if answered is false. Then q tells since when, and why the shard did
 // not answer if it was asked.
@@ -30,11 +30,13 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	if !own || q.upTo || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
 		return false, nil
 	}
-	crowded := a.plan.Account.Crowded(now)
-	switch held, begun := p.begin(&a, !crowded && a.plan.Account.AsksKeys()); {
-	case begun:
-		return a.ask(ctx, q, now, d)
-	case crowded && !held && c.Process.Config.OnOutage != limit.FailOpen:
+	switch {
+	case !a.plan.Account.Crowded(now):
+		if a.plan.Account.AsksKeys() && p.begin(&a) {
+			return a.ask(ctx, q, now, d)
+		}
+	case c.Process.Config.OnOutage != limit.FailOpen && !p.holds(l.key): // else others may wait, whom it can join
+		a.plan.Account.Shed(now)
 		return true, a.shed(ctx, now, d)
 	}
 	return false, nil
@@ -67,40 +69,47 @@ func (p *keyPart) recall(key string, now int64) (found denial, denied bool) {
 	return found, denied && !found.Over(now)
 }
 
-// begin notes that a key is asked for alone, until end, if it may be. More than two such asks at a
-// time had better share one, for which the key has a Target; held is that it has.
-func (p *keyPart) begin(a *asking, may bool) (held, begun bool) {
+// begin notes that a key is asked for alone, until end, and reports whether it may be: it has no
+// Target, and had none since others began.
+func (p *keyPart) begin(a *asking) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held = p.targets[a.key] != nil
-	now := p.asked[a.hash]
-	if !may || held || now.asks == mostAlone {
-		return held, false
+	asks := p.asked[a.hash]
+	if p.targets[a.key] != nil || asks.n == mostAlone || asks.disturbed {
+		return false
 	}
 	if p.asked == nil {
 		p.asked = make(map[uint64]alone)
 	}
-	now.asks++
-	p.asked[a.hash] = now
-	return false, true
+	asks.n++
+	p.asked[a.hash] = asks
+	return true
+}
+
+// holds reports whether a key has a Target.
+func (p *keyPart) holds(k limit.Keyed) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.targets[k] != nil
 }
 
 // end ends what begin began.
 func (p *keyPart) end(hash uint64) {
 	p.mu.Lock()
-	p.ended(hash)
+	p.ended(hash, false)
 	p.mu.Unlock()
 }
 
-// ended is end, and reports whether the key had a Target meanwhile. p.mu is held.
-func (p *keyPart) ended(hash uint64) (disturbed bool) {
-	now := p.asked[hash]
-	if now.asks--; now.asks == 0 {
+// ended is end, and reports whether a denial is not to be remembered: the key had a Target since,
+// or somebody else found permits. found tells that this ask did. p.mu is held.
+func (p *keyPart) ended(hash uint64, found bool) (disturbed bool) {
+	asks := p.asked[hash]
+	disturbed = asks.disturbed
+	asks.n, asks.disturbed = asks.n-1, disturbed || found
+	if p.asked[hash] = asks; asks.n == 0 {
 		delete(p.asked, hash)
-	} else {
-		p.asked[hash] = now
 	}
-	return now.disturbed
+	return disturbed
 }
 
 // mayAsk reports whether calls without a Target are answered now. The record is read again in good
@@ -177,7 +186,12 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	d.ResetAfter = max(time.Duration(known.ResetAt.Load()-now), 0)
 	d.Target = f.Target
 	p.mu.Lock()
-	disturbed := p.ended(a.hash) // it may have been reset since, or got permits back
+	// Of two that were under way together nobody knows which one the shard served first.
+	found := ask.Granted > 0 || ask.Rest > 0
+	disturbed := p.ended(a.hash, found)
+	if found {
+		delete(p.denied, a.key.Key)
+	}
 	if ask.Granted > 0 {
 		d.Allowed, d.Granted, d.Remaining, d.ticket, d.key = true, ask.Granted, ask.Rest, ask.Ticket, a.key.Key
 		d.first = dispatch.Part{Account: a.plan.Account, At: ask.At, N: ask.Granted}

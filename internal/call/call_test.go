@@ -105,27 +105,3 @@ func TestOnlyLinesAreWokenInWhichSomebodyWaits(t *testing.T) {
 		t.Errorf("woken are %v", woken)
 	}
 }
-
-// Whoever asks for a key alone hears that it had a target meanwhile, also the last of two.
-func TestBothWhoAskForAKeyHearOfItsTarget(t *testing.T) {
-	f := &Family{}
-	f.keys.remember(100)
-	hash := f.keys.hash("ann")
-	p, a := f.keys.part(hash), &asking{of: f, key: limit.Keyed{Key: "ann"}, hash: hash}
-	for range mostAlone {
-		if held, begun := p.begin(a, true); held || !begun {
-			t.Errorf("held %v, begun %v", held, begun)
-		}
-	}
-	now := p.asked[hash]
-	now.disturbed = true // as hold does
-	p.asked[hash] = now
-	for i := range mostAlone {
-		if !p.ended(hash) {
-			t.Errorf("%d did not hear of it", i)
-		}
-	}
-	if len(p.asked) > 0 {
-		t.Error("the key is asked for still")
-	}
-}

@@ -49,12 +49,14 @@ type keyPart struct {
 	_ [24]byte // so that no two share a cache line
 }
 
-// alone is that a key is asked for alone.
+// alone is the asks for a key that has no target.
 type alone struct {
-	asks      int8 // at a time, at most mostAlone
-	disturbed bool // it had a target since
+	n         int8 // that are under way, at most mostAlone
+	disturbed bool // it had a target since, or one of them found permits
 }
 
+// mostAlone is how many there are: more had better share one. With only one, a fifth of 10,000
+// callers on 50,000 keys needed a target.
 const mostAlone = 2
 
 // denial is that a key has nothing free, and all that a process remembers of it.
@@ -80,9 +82,9 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	p := ks.part(hash)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, asked := p.asked[hash]; asked {
-		now.disturbed = true
-		p.asked[hash] = now
+	if asks, asked := p.asked[hash]; asked {
+		asks.disturbed = true
+		p.asked[hash] = asks
 	}
 	c := p.targets[k]
 	switch {

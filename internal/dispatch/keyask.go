@@ -45,14 +45,13 @@ var ErrNotPlain = errors.New("the key is not asked for alone")
 // ask after ErrNotPlain.
 func (acc *Account) AsksKeys() bool { return acc.Shard.sendQueue().near(8) }
 
-// Crowded reports whether a call would be shed, and notes that it is.
-func (acc *Account) Crowded(now int64) bool {
+// Crowded reports whether a call would be shed.
+func (acc *Account) Crowded(now int64) bool { return acc.Shard.sendQueue().overdue(now) }
+
+// Shed notes that a call is shed.
+func (acc *Account) Shed(now int64) {
 	q := acc.Shard.sendQueue()
-	crowded := q.overdue(now)
-	if crowded {
-		q.over.sheds(now, int64(q.env.CallTimeout))
-	}
-	return crowded
+	q.over.sheds(now, int64(q.env.CallTimeout))
 }
 
 // AskKey asks for n permits or none of a key that lies where the account's shard does. It waits for

@@ -39,19 +39,14 @@ func (o *overload) begins(since, long int64) {
 	}
 }
 
-// leaves notes that one left the queue, perhaps the last, to be sent or because it was too old. The
-// rate is counted over each. The queue's lock is held.
-func (o *overload) leaves(last, sent bool, now, each int64) {
-	if last {
-		o.emptied = now
-	}
+// sends notes how many a request takes along. The rate is counted over each. The queue's lock is
+// held.
+func (o *overload) sends(n int, now, each int64) {
 	if took := now - o.ratedAt; took >= each {
-		if took < 2*each { // else nothing left for a while: that is no rate
+		if took < 2*each { // else nothing was sent for a while: that is no rate
 			o.rate.Store(o.sent * each / took)
 		}
 		o.sent, o.ratedAt = 0, now
 	}
-	if sent {
-		o.sent++
-	}
+	o.sent += int64(n)
 }

@@ -95,7 +95,7 @@ func (q *sendQueue) near(trips int64) bool { return q.capacity.near(q.env.CallTi
 
 // overdue reports whether more waits than can be sent in time: the oldest has waited for too long,
 // and that is no stall. Where load lasts that comes too late: then no more may wait than is sent in
-// half a quarter less than that, however few are by then.
+// the time that the oldest may wait, less an eighth of a call timeout, or than one request carries.
 func (q *sendQueue) overdue(now int64) bool {
 	since := q.oldest.Load()
 	if since == 0 {
@@ -245,6 +245,7 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 	if q.gone == len(q.waiting) || req.load >= min(maxLoad, q.mostLoad-q.loadUnderWay) {
 		q.filling = false
 		q.loadUnderWay += req.load
+		q.over.sends(len(req.sections), now, int64(q.env.CallTimeout/4))
 		return waiting{}, q.next()
 	}
 	oldest = q.waiting[q.gone]
@@ -259,6 +260,8 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 		q.oldest.Store(q.waiting[q.gone].since)
 	}
 	q.length.Store(int64(len(q.waiting) - q.gone))
-	q.over.leaves(q.gone == len(q.waiting), !q.tooOld(now-oldest.since), now, int64(q.env.CallTimeout/4))
+	if q.gone == len(q.waiting) {
+		q.over.emptied = now
+	}
 	return oldest, nil
 }

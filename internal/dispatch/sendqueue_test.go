@@ -150,6 +150,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			for range n {
 				q.pop(&request{}, e.Clock.Now())
 			}
+			q.over.sends(n, e.Clock.Now(), int64(e.CallTimeout/4))
 		}
 		pass := func() {
 			time.Sleep(e.CallTimeout / 4)
@@ -214,24 +215,26 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	})
 }
 
-// What was too old to be sent does not count as served, or a line of such calls would pass for one
-// that moves quickly.
+// What leaves the line and is not sent does not count as served, or a line of such calls would pass
+// for one that moves quickly.
 func TestARateIsOfWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
 		q := sh.sendQueue()
-		q.requests = maxRequests // what leaves the line leaves by the test
+		q.mostLoad, q.requests = mostUnderWay, maxRequests // what leaves the line leaves by the test
 		for range 3 {
-			began := sh.env.Clock.Now()
-			for i := range 30 {
-				q.add(waiting{shard: sh, since: began - int64(i%3)*q.maxAge()})
-			}
 			time.Sleep(sh.env.CallTimeout / 4)
-			for range 30 {
-				q.pop(&request{}, began+1)
+			for i := range 30 {
+				a := &KeyAsk{account: NewAccount(&Participant{ID: "p"}, sh), n: 1, since: sh.env.Clock.Now(),
+					over: make(chan struct{}, 1)}
+				if a.gone = func(Part) {}; i%3 > 0 {
+					a.state.Store(left)
+				}
+				q.add(waiting{shard: sh, key: a, since: a.since})
 			}
+			q.filling = true
+			q.fill(newRequest(sh.env, q))
 		}
-		q.over.leaves(true, true, sh.env.Clock.Now(), int64(sh.env.CallTimeout/4))
 		if n := q.over.rate.Load(); n != 10 {
 			t.Errorf("10 of 30 are sent, and the rate is %d", n)
 		}

@@ -85,13 +85,17 @@ func (r RefuseAll) Close()                   {}
 type Distance struct {
 	rueidis.Client
 	Takes   atomic.Int64 // nanoseconds
+	Back    atomic.Int64 // how much longer the way back takes of calls that are made now, likewise
 	Stalled atomic.Bool
 	Calls   atomic.Int64
 }
 
 func (d *Distance) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	back := time.Duration(d.Back.Load())
 	d.travel(ctx, cmd)
-	return d.Client.Do(ctx, cmd)
+	r := d.Client.Do(ctx, cmd)
+	Pause(ctx, back)
+	return r
 }
 
 func (d *Distance) DoMulti(ctx context.Context, all ...rueidis.Completed) []rueidis.RedisResult {

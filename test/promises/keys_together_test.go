@@ -1,0 +1,86 @@
+package promises
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// lateReplies plays two processes that use up a key; the replies to the first come late.
+func lateReplies(t *testing.T, play func(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance)) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		late, nodes := f.Distant(t, 0)
+		users, others := late.Family(t, shardlimit.PerHour(10)), f.Family(t, shardlimit.PerHour(10))
+		limittest.AtOnce(t.Context(), users, 0, 100)         // the process knows all places of keys
+		limittest.MustGet(t, users.Limiter("is not far"), 1) // and how quickly the node answers one
+		limittest.MustGet(t, others.Limiter("ann"), 10)
+		play(t, users.Limiter("ann"), others.Limiter("ann"), nodes[0])
+	})
+}
+
+func hears(t *testing.T, l *shardlimit.Limiter, want bool) {
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed != want {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// P4: of two who ask for a key at once one is refused and one is granted, as others reset it in
+// between. Whichever is answered first, the next call is granted.
+func TestOfTwoWhoAskForAKeyOneFindsPermits(t *testing.T) {
+	for _, late := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond} {
+		lateReplies(t, func(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance) {
+			node.Back.Store(int64(10 * time.Millisecond))
+			var both sync.WaitGroup
+			both.Go(func() { hears(t, key, false) })
+			time.Sleep(time.Millisecond)
+			limittest.Must(t, others.Reset(t.Context()))
+			node.Back.Store(int64(late))
+			both.Go(func() { hears(t, key, true) })
+			both.Wait()
+			hears(t, key, true)
+		})
+	}
+}
+
+// A process that resets a key while it is refused does not believe that refusal.
+func TestARefusalBeforeAResetIsNotBelieved(t *testing.T) {
+	lateReplies(t, func(t *testing.T, key, _ *shardlimit.Limiter, node *limittest.Distance) {
+		node.Back.Store(int64(10 * time.Millisecond))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { hears(t, key, false) })
+			time.Sleep(time.Millisecond)
+		}
+		node.Back.Store(0)
+		limittest.Must(t, key.Reset(t.Context()))
+		both.Wait()
+		hears(t, key, true)
+	})
+}
+
+// Callers of an exhausted key who overlap all the time are answered from memory, also after the
+// process had something of the key.
+func TestCallersWhoOverlapHearOfARefusal(t *testing.T) {
+	lateReplies(t, func(t *testing.T, key, _ *shardlimit.Limiter, node *limittest.Distance) {
+		node.Back.Store(int64(2 * time.Millisecond))
+		before, end := node.Calls.Load(), time.Now().Add(900*time.Millisecond)
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for time.Now().Before(end) {
+					hears(t, key, false)
+					time.Sleep(100 * time.Microsecond)
+				}
+			})
+			time.Sleep(750 * time.Microsecond) // so both are under way then
+		}
+		_ = key.Limit() // for which the process needs a target
+		both.Wait()
+		if calls := node.Calls.Load() - before; calls > 5 {
+			t.Errorf("%d calls were made", calls)
+		}
+	})
+}
