@@ -26,6 +26,10 @@ func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
 	errs, err := cmd.StderrPipe()
 	limittest.Must(t, err)
 	limittest.Must(t, cmd.Start())
+	t.Cleanup(func() { // or the tests may end before it does
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	return cmd, lines{t, bufio.NewScanner(errs)}
 }
 
