@@ -27,17 +27,14 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	if found, denied := p.recall(l.key.Key, now); denied {
 		return own && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
 	}
-	if !own || q.upTo || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
+	if q.n < 1 || l.invalid != nil || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
 		return false, nil
 	}
-	switch {
-	case !a.plan.Account.Crowded(now):
-		if a.plan.Account.AsksKeys() && p.begin(&a) {
-			return a.ask(ctx, q, now, d)
-		}
-	case c.Process.Config.OnOutage != limit.FailOpen && !p.holds(l.key): // else others may wait, whom it can join
-		a.plan.Account.Shed(now)
-		return true, a.shed(ctx, now, d)
+	switch at := a.plan.Account; {
+	case a.crowded(now):
+		return true, Shed(ctx, c, at, q.n, now, d)
+	case own && !q.upTo && !at.Crowded(now) && at.AsksKeys() && p.begin(&a):
+		return a.ask(ctx, q, now, d)
 	}
 	return false, nil
 }
@@ -59,6 +56,13 @@ func (a *asking) place() bool {
 	}
 	a.plan = a.of.PlanOfKey(a.routes, a.of.keys.prefix, a.key.Key)
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
+}
+
+// crowded reports whether a call for the key would be shed. Others who hold its Target may wait,
+// and the call can join them.
+func (a *asking) crowded(now int64) bool {
+	return a.of.Target.Process.Config.OnOutage == limit.FailClosed && a.key.Terms().Mode == "" &&
+		a.plan.Account.Crowded(now) && !a.of.keys.part(a.hash).held(a.key)
 }
 
 // recall returns the denial that is remembered of a key, if it is not over.
@@ -86,11 +90,12 @@ func (p *keyPart) begin(a *asking) bool {
 	return true
 }
 
-// holds reports whether a key has a Target.
-func (p *keyPart) holds(k limit.Keyed) bool {
+// held reports whether others hold the Target of a key.
+func (p *keyPart) held(k limit.Keyed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.targets[k] != nil
+	c := p.targets[k]
+	return c != nil && c.uses > 0
 }
 
 // end ends what begin began.
@@ -155,7 +160,7 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 		ask.Free()
 		switch {
 		case errors.Is(err, dispatch.ErrOverloaded) && c.Process.Config.OnOutage != limit.FailOpen && !a.outdated():
-			return true, a.shed(ctx, now, d)
+			return true, Shed(ctx, c, nil, a.n, now, d)
 		case !errors.Is(err, dispatch.ErrNotPlain):
 			q.failure = err
 		}
@@ -164,18 +169,6 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	a.answered(ask, d)
 	c.decided(ctx, d, a.n, now, err)
 	return true, err
-}
-
-// shed ends a call that could not be answered in time: the process does nothing for it but let it
-// wait.
-func (a *asking) shed(ctx context.Context, now int64, d *Decision) error {
-	c := a.of.Target
-	err := park(ctx, c, now)
-	if err == nil {
-		err = errOverloaded
-	}
-	c.decided(ctx, d, a.n, now, err)
-	return err
 }
 
 // answered fills in what the shard said, and remembers what a later call must know.

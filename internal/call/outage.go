@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -121,6 +122,48 @@ func (v *view) closed(now int64) (all bool) {
 
 // errOverloaded is what callers see of a call that was shed.
 var errOverloaded = register.Unavailable(dispatch.ErrOverloaded)
+
+// Crowded returns the account at which a call for n permits would be shed, as at every other that
+// it could go to; nil: it would not be.
+func (l *Limiter) Crowded(n, now int64) *dispatch.Account {
+	if f := l.family; f != nil {
+		a := asking{of: f, key: l.key, hash: f.keys.hash(l.key.Key), n: n}
+		if a.place() && a.crowded(now) {
+			return a.plan.Account
+		}
+	} else if r := l.Target.Routes.Load(); r != nil {
+		return l.member.View(r).Crowded(n, now)
+	}
+	return nil
+}
+
+// Crowded does what Limiter.Crowded does.
+func (v *view) Crowded(n, now int64) (at *dispatch.Account) {
+	if v.Limit.Mode != limit.Enforced || v.Limit.Scope != limit.Global || v.Limit.Lease > 0 || n > v.Limit.Most() ||
+		v.member.Target.Process.Config.OnOutage != limit.FailClosed {
+		return nil
+	}
+	for _, at = range v.accounts {
+		if at.Shard.Unanswered.Load() > 0 || !at.Crowded(now) { // it may join others
+			return nil
+		}
+	}
+	return at
+}
+
+// Shed ends a call that cannot be answered in time: the process does nothing for it but let it
+// wait. at is where it is crowded; nil: it was asked.
+func Shed(ctx context.Context, c *Target, at *dispatch.Account, n, since int64, d *Decision) error {
+	if at != nil {
+		at.Shed(since)
+	}
+	err := park(ctx, c, since)
+	if err == nil {
+		err = errOverloaded
+	}
+	c.decided(ctx, d, n, since, err)
+	return err
+}
 
 // byMode decides a call where its limit's mode does so without asking anybody.
 func byMode(c *Target, r *limit.Routes, n int64, upTo bool, d *Decision) (decided bool) {

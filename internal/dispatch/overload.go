@@ -39,9 +39,12 @@ func (o *overload) begins(since, long int64) {
 	}
 }
 
-// sends notes how many a request takes along. The rate is counted over each. The queue's lock is
-// held.
-func (o *overload) sends(n int, now, each int64) {
+// sends notes how many a request takes along, perhaps the last. The rate is counted over each. A
+// queue that is empty because all were too old does not rest. The queue's lock is held.
+func (o *overload) sends(n int, last bool, now, each int64) {
+	if last && n > 0 {
+		o.emptied = now
+	}
 	if took := now - o.ratedAt; took >= each {
 		if took < 2*each { // else nothing was sent for a while: that is no rate
 			o.rate.Store(o.sent * each / took)

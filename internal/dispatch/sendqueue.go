@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -245,7 +246,7 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 	if q.gone == len(q.waiting) || req.load >= min(maxLoad, q.mostLoad-q.loadUnderWay) {
 		q.filling = false
 		q.loadUnderWay += req.load
-		q.over.sends(len(req.sections), now, int64(q.env.CallTimeout/4))
+		q.over.sends(len(req.sections), q.gone == len(q.waiting), now, int64(q.env.CallTimeout/4))
 		return waiting{}, q.next()
 	}
 	oldest = q.waiting[q.gone]
@@ -261,7 +262,7 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 	}
 	q.length.Store(int64(len(q.waiting) - q.gone))
 	if q.gone == len(q.waiting) {
-		q.over.emptied = now
+		q.over.emptied = math.MaxInt64 // see sends
 	}
 	return oldest, nil
 }

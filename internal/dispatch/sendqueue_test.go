@@ -150,7 +150,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			for range n {
 				q.pop(&request{}, e.Clock.Now())
 			}
-			q.over.sends(n, e.Clock.Now(), int64(e.CallTimeout/4))
+			q.over.sends(n, q.length.Load() == 0, e.Clock.Now(), int64(e.CallTimeout/4))
 		}
 		pass := func() {
 			time.Sleep(e.CallTimeout / 4)
@@ -200,6 +200,14 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		leave(10*quarter - 1)
 		overload()
+		for n := q.length.Load(); n >= 0; n-- { // too old; the last pop finds nothing
+			q.pop(&request{}, e.Clock.Now())
+		}
+		time.Sleep(e.CallTimeout / 8)
+		if add(10 * quarter); !q.overdue(e.Clock.Now()) {
+			t.Error("nothing of the line was in time, and it is not too long")
+		}
+		leave(10*quarter - 1)
 		time.Sleep(e.CallTimeout / 3) // nobody is shed
 		leave(1)
 		add(1)

@@ -168,7 +168,7 @@ func (c *setCall) admit() error {
 		case v.n == 0:
 			v.routes = v.Target.Known()
 		case v.asked:
-		case v.Target.Family != nil: // it may ask Redis something first, at the same time as the others
+		case v.Target.Family != nil && v.Target.Known() == nil: // it may ask Redis something first, with the others
 			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false) })
 		default:
 			v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false)
@@ -217,6 +217,16 @@ func (c *setCall) fromMemory() {
 
 // everybodyElse asks all that are left at the same time, unless somebody refused.
 func (c *setCall) everybodyElse() {
+	for i := range c.votes { // much may have come meanwhile
+		v := &c.votes[i]
+		if c.lost || v.asked || v.n == 0 || v.routes == nil {
+			continue
+		}
+		if at := v.View(v.routes).Crowded(v.n, v.since); at != nil {
+			v.asked, c.lost = true, true
+			v.err = call.Shed(c.ctx, v.Target, at, v.n, v.since, &v.said)
+		}
+	}
 	if c.lost {
 		return
 	}

@@ -177,8 +177,17 @@ func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 		known := limittest.Known(users)
 		call(1000, 300)
 		call(300, 300) // for which others wait
+		for i := range 100 {
+			crowd.Go(func() {
+				_, _ = users.LimiterWith(fmt.Sprint("user ", 2000+i), shardlimit.Limit{Permits: 5}).Allow(t.Context())
+			})
+		}
 		synctest.Wait()
 		knows(t, users, known)
+		off := users.LimiterWith("free", shardlimit.Limit{Permits: 5, Mode: shardlimit.Off})
+		if began := time.Now(); !limittest.MustGet(t, off, 1).Allowed || time.Since(began) > 0 {
+			t.Errorf("what is off took %s", time.Since(began))
+		}
 		limittest.ErrorIs(t, limittest.Err(users.Limiter("").Allow(t.Context())), shardlimit.ErrInvalidName)
 		crowd.Wait()
 		hasLeft(t, users.Limiter("after"), 10)
@@ -216,5 +225,40 @@ func TestAShedCallHearsItsContextAndClient(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		client.Close()
 		crowd.Wait()
+	})
+}
+
+// A Set is shed before anything is asked if one of its limits has no time for it: what the others
+// granted would have to be given back.
+func TestACrowdedOutSetAsksNobody(t *testing.T) {
+	onASlowNode(t, 0, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
+		var crowd sync.WaitGroup
+		with := func(key string) *shardlimit.Limiter {
+			return users.LimiterWith(key, shardlimit.Limit{Permits: 5})
+		}
+		call := func(from, n int) {
+			for i := range n {
+				crowd.Go(func() { _, _ = with(fmt.Sprint("user ", from+i)).Allow(t.Context()) })
+			}
+		}
+		call(0, 600)
+		time.Sleep(shardlimit.DefaultCallTimeout/4*3 + time.Microsecond)
+		call(600, 1) // which is shed
+		synctest.Wait()
+		known := limittest.Known(users)
+		for i := range 8 {
+			set := shardlimit.All(users.Limiter(fmt.Sprint("other ", i)).N(1), with(fmt.Sprint("customer ", i)).N(1))
+			crowd.Go(func() { limittest.ErrorIs(t, limittest.Err(set.Allow(t.Context())), shardlimit.ErrOverloaded) })
+		}
+		synctest.Wait()
+		knows(t, users, known)
+		crowd.Go(func() {
+			set := shardlimit.All(users.Limiter("ann").N(1), with("ann's").N(1))
+			if d, err := set.Acquire(t.Context()); err != nil || d.Granted != 2 {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
+		crowd.Wait()
+		hasLeft(t, with("ann's"), 4)
 	})
 }
