@@ -31,9 +31,11 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 		return false, nil
 	}
 	switch at := a.plan.Account; {
-	case a.crowded(now):
-		return true, Shed(ctx, c, at, q.n, now, d)
-	case own && !q.upTo && !at.Crowded(now) && at.AsksKeys() && p.begin(&a):
+	case at.Crowded(now):
+		if a.sheds(now) {
+			return true, Shed(ctx, c, at, q.n, now, d)
+		}
+	case own && !q.upTo && at.AsksKeys() && p.begin(&a):
 		return a.ask(ctx, q, now, d)
 	}
 	return false, nil
@@ -58,11 +60,10 @@ func (a *asking) place() bool {
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
 }
 
-// crowded reports whether a call for the key would be shed. Others who hold its Target may wait,
-// and the call can join them.
-func (a *asking) crowded(now int64) bool {
+// sheds reports whether a call for the key is shed where it is crowded.
+func (a *asking) sheds(now int64) bool {
 	return a.of.Target.Process.Config.OnOutage == limit.FailClosed && a.key.Terms().Mode == "" &&
-		a.plan.Account.Crowded(now) && !a.of.keys.part(a.hash).held(a.key)
+		!a.of.keys.part(a.hash).helps(a.key, now)
 }
 
 // recall returns the denial that is remembered of a key, if it is not over.
@@ -90,12 +91,17 @@ func (p *keyPart) begin(a *asking) bool {
 	return true
 }
 
-// held reports whether others hold the Target of a key.
-func (p *keyPart) held(k limit.Keyed) bool {
+// helps reports whether the Target of a key may help a call: others hold it, whom the call can
+// join, or something is known not to be free.
+func (p *keyPart) helps(k limit.Keyed, now int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.targets[k]
-	return c != nil && c.uses > 0
+	if c == nil || c.uses > 0 {
+		return c != nil
+	}
+	r := c.Routes.Load()
+	return r != nil && c.member.View(r).answersHere(now)
 }
 
 // end ends what begin began.

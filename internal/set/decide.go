@@ -168,7 +168,7 @@ func (c *setCall) admit() error {
 		case v.n == 0:
 			v.routes = v.Target.Known()
 		case v.asked:
-		case v.Target.Family != nil && v.Target.Known() == nil: // it may ask Redis something first, with the others
+		case v.Target.Family != nil: // it may ask Redis something first, at the same time as the others
 			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false) })
 		default:
 			v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false)

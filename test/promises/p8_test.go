@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -260,5 +261,40 @@ func TestACrowdedOutSetAsksNobody(t *testing.T) {
 		})
 		crowd.Wait()
 		hasLeft(t, with("ann's"), 4)
+	})
+}
+
+// What a process knows it answers at once, however much waits.
+func TestADenialFromMemoryIsNotShed(t *testing.T) {
+	onASlowNode(t, 0, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
+		with := func(key string, mode shardlimit.Mode) *shardlimit.Limiter {
+			return users.LimiterWith(key, shardlimit.Limit{Permits: 5, Mode: mode})
+		}
+		own, plain := with("its own", shardlimit.Enforced), users.Limiter("plain")
+		for range 6 {
+			_, _ = own.AllowN(t.Context(), 5)
+			_, _ = plain.AllowN(t.Context(), 10)
+		}
+		var crowd sync.WaitGroup
+		for i := range 601 {
+			if i == 600 { // which is shed
+				time.Sleep(shardlimit.DefaultCallTimeout/4*3 + time.Microsecond)
+			}
+			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })
+		}
+		synctest.Wait()
+		other := users.Limiter("other").N(1)
+		began := time.Now()
+		for name, call := range map[string]func(context.Context) (shardlimit.Decision, error){
+			"own": own.Allow, "plain": plain.Allow,
+			"a set with its own":  shardlimit.All(other, own.N(1)).Allow,
+			"a set with plain":    shardlimit.All(other, plain.N(1)).Allow,
+			"a set with a closed": shardlimit.All(other, with("closed", shardlimit.Closed).N(1)).Allow,
+		} {
+			if d, err := call(t.Context()); err != nil || d.Allowed || time.Since(began) > 0 {
+				t.Errorf("%s: %+v, %v, after %s", name, d, err, time.Since(began))
+			}
+		}
+		crowd.Wait()
 	})
 }
