@@ -27,16 +27,16 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	if found, denied := p.recall(l.key.Key, now); denied {
 		return own && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
 	}
-	if q.n < 1 || l.invalid != nil || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
+	if !own || q.upTo || limit.CheckName("key", l.key.Key) != nil || !f.mayAsk(ctx, now) || !a.place() {
 		return false, nil
 	}
-	switch at := a.plan.Account; {
-	case at.Crowded(now):
-		if a.sheds(now) {
-			return true, Shed(ctx, c, at, q.n, now, d)
+	switch {
+	case !a.plan.Account.Crowded(now):
+		if a.plan.Account.AsksKeys() && p.begin(&a) {
+			return a.ask(ctx, q, now, d)
 		}
-	case own && !q.upTo && at.AsksKeys() && p.begin(&a):
-		return a.ask(ctx, q, now, d)
+	case c.Process.Config.OnOutage != limit.FailOpen && !p.holds(l.key): // else others may wait, whom it can join
+		return true, Shed(ctx, c, a.plan.Account, a.n, now, d)
 	}
 	return false, nil
 }
@@ -58,12 +58,6 @@ func (a *asking) place() bool {
 	}
 	a.plan = a.of.PlanOfKey(a.routes, a.of.keys.prefix, a.key.Key)
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
-}
-
-// sheds reports whether a call for the key is shed where it is crowded.
-func (a *asking) sheds(now int64) bool {
-	return a.of.Target.Process.Config.OnOutage == limit.FailClosed && a.key.Terms().Mode == "" &&
-		!a.of.keys.part(a.hash).helps(a.key, now)
 }
 
 // recall returns the denial that is remembered of a key, if it is not over.
@@ -91,17 +85,11 @@ func (p *keyPart) begin(a *asking) bool {
 	return true
 }
 
-// helps reports whether the Target of a key may help a call: others hold it, whom the call can
-// join, or something is known not to be free.
-func (p *keyPart) helps(k limit.Keyed, now int64) bool {
+// holds reports whether a key has a Target.
+func (p *keyPart) holds(k limit.Keyed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.targets[k]
-	if c == nil || c.uses > 0 {
-		return c != nil
-	}
-	r := c.Routes.Load()
-	return r != nil && c.member.View(r).answersHere(now)
+	return p.targets[k] != nil
 }
 
 // end ends what begin began.

@@ -123,51 +123,15 @@ func (v *view) closed(now int64) (all bool) {
 // errOverloaded is what callers see of a call that was shed.
 var errOverloaded = register.Unavailable(dispatch.ErrOverloaded)
 
-// AnswersHere reports whether the process may answer a call without asking anybody.
-func AnswersHere(l *Limiter, now int64) bool {
-	r := l.Target.Routes.Load() // of a key those of the family
-	switch {
-	case r == nil:
-		return false
-	case r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global || l.key.Terms().Mode != "":
-		return true
-	case l.family == nil:
-		return l.member.View(r).answersHere(now)
-	}
-	hash := l.family.keys.hash(l.key.Key)
-	p := l.family.keys.part(hash)
-	_, denied := p.recall(l.key.Key, now)
-	return denied || p.helps(l.key, now)
-}
-
-// answersHere reports whether something is known not to be free.
-func (v *view) answersHere(now int64) bool {
-	return v.member.Target.ahead.Load() != nil ||
-		slices.ContainsFunc(v.accounts, func(acc *dispatch.Account) bool { return acc.Shut(now) })
-}
-
-// Crowded returns the account at which a call for n permits would be shed, as at every other that
-// it could go to; nil: it would not be.
-func (l *Limiter) Crowded(n, now int64) *dispatch.Account {
-	if f := l.family; f != nil {
-		a := asking{of: f, key: l.key, hash: f.keys.hash(l.key.Key), n: n}
-		if a.place() && a.plan.Account.Crowded(now) && a.sheds(now) {
-			return a.plan.Account
-		}
-	} else if r := l.Target.Routes.Load(); r != nil {
-		return l.member.View(r).Crowded(n, now)
-	}
-	return nil
-}
-
-// Crowded does what Limiter.Crowded does.
-func (v *view) Crowded(n, now int64) (at *dispatch.Account) {
-	if v.Limit.Mode != limit.Enforced || v.Limit.Scope != limit.Global || v.Limit.Lease > 0 || n > v.Limit.Most() ||
-		v.member.Target.Process.Config.OnOutage != limit.FailClosed {
+// Crowded returns the account at which a call would be shed, as at every other that it could go to;
+// nil: it would not be, or some outage policy might grant it.
+func (v *view) Crowded(now int64) (at *dispatch.Account) {
+	policy := v.member.Target.Process.Config.OnOutage
+	if v.Limit.Mode != limit.Enforced || v.Limit.Lease > 0 || policy == limit.FailOpen || policy == limit.FailLocal {
 		return nil
 	}
 	for _, at = range v.accounts {
-		if at.Shard.Unanswered.Load() > 0 || !at.Crowded(now) { // it may join others
+		if at.Shut(now) || at.Shard.Unanswered.Load() > 0 || !at.Crowded(now) { // it may join others
 			return nil
 		}
 	}
@@ -178,7 +142,7 @@ func (v *view) Crowded(n, now int64) (at *dispatch.Account) {
 // wait. at is where it is crowded; nil: it was asked.
 func Shed(ctx context.Context, c *Target, at *dispatch.Account, n, since int64, d *Decision) error {
 	if at != nil {
-		at.Shed(since)
+		at.Shed(c.Process.Now())
 	}
 	err := park(ctx, c, since)
 	if err == nil {

@@ -81,42 +81,27 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 		}
 	}
 	at, only := ft.Layout.Keys.OnlyOf("", c.ID)
-	if !only {
-		layout, err := ft.Layout.ForKey(c.ID, came)
-		if err != nil {
-			return nil, err
+	if only {
+		f.plans.mu.Lock()
+		defer f.plans.mu.Unlock()
+		if p := f.plans.of(ft)[keyPlan{at, came}]; p != nil {
+			return p, nil
 		}
-		return c.plan(layout)
 	}
-	f.plans.mu.Lock()
-	defer f.plans.mu.Unlock()
-	if _, err := f.planAt(c, ft, keyPlan{at: at}); err != nil { // what is known of the place is for all keys
-		return nil, err
-	}
-	return f.planAt(c, ft, keyPlan{at, came})
-}
-
-// planAt returns the plan of all keys of the family that lie where c does and whose calls bring the
-// same terms. f.plans.mu is held.
-func (f *Family) planAt(c *Core, ft *Routes, of keyPlan) (*Plan, error) {
-	plans := f.plans.of(ft)
-	if p := plans[of]; p != nil {
-		return p, nil
-	}
-	layout, err := ft.Layout.ForKey(c.ID, of.came)
+	layout, err := ft.Layout.ForKey(c.ID, came)
 	if err != nil {
 		return nil, err
 	}
 	p, err := c.plan(layout)
-	if err != nil {
-		return nil, err
-	}
-	if plans[of] = p; of.came == (shard.Terms{}) {
-		if p.Account = f.account(p); p.Account != nil {
-			f.plans.offer(of.at, p)
+	if err == nil && only {
+		f.plans.at[keyPlan{at, came}] = p
+		if came == (shard.Terms{}) {
+			if p.Account = f.account(p); p.Account != nil {
+				f.plans.offer(at, p)
+			}
 		}
 	}
-	return p, nil
+	return p, err
 }
 
 // account returns the account for keys that lie where the plan says; nil if each needs its own.

@@ -215,15 +215,16 @@ func (c *setCall) fromMemory() {
 	}
 }
 
-// everybodyElse asks all that are left at the same time, unless somebody refused.
+// everybodyElse asks all that are left at the same time, unless somebody refused, or has no time:
+// then what the others granted would have to be given back.
 func (c *setCall) everybodyElse() {
-	for i := range c.votes { // much may have come meanwhile
+	for i := range c.votes {
 		v := &c.votes[i]
 		if c.lost || v.asked || v.n == 0 || v.routes == nil {
 			continue
 		}
-		if at := v.View(v.routes).Crowded(v.n, v.since); at != nil {
-			v.asked, c.lost = true, true
+		if at := v.View(v.routes).Crowded(v.Target.Process.Now()); at != nil {
+			v.asked, c.lost, v.said = true, true, call.Decision{}
 			v.err = call.Shed(c.ctx, v.Target, at, v.n, v.since, &v.said)
 		}
 	}

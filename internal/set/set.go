@@ -86,29 +86,9 @@ func (s *Set) Allow(ctx context.Context) (call.Decision, error) {
 	if s.invalid != nil {
 		return call.Decision{}, s.invalid
 	}
-	if err := s.shed(ctx); err != nil {
-		return call.Decision{}, err
-	}
 	c := s.begin(ctx)
 	defer c.end()
 	return c.decide()
-}
-
-// shed ends a call if one of the limits has no time for it: what the others granted would have to
-// be given back. Where one may refuse it from memory, that is found out first.
-func (s *Set) shed(ctx context.Context) error {
-	for _, p := range s.parts {
-		if p.N > 0 && call.AnswersHere(p.Limiter, p.Limiter.Target.Process.Now()) {
-			return nil
-		}
-	}
-	for _, p := range s.parts {
-		now := p.Limiter.Target.Process.Now()
-		if at := p.Limiter.Crowded(p.N, now); at != nil && p.N > 0 {
-			return call.Shed(ctx, p.Limiter.Target, at, p.N, now, &call.Decision{})
-		}
-	}
-	return nil
 }
 
 // Acquire blocks until the permits of every limit were granted together. It waits in the line of
