@@ -40,7 +40,7 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 		to, ops := demand.Now(), demand.Stop()
 		limittest.KeepsTo(t, limit, ops)
 		used := history.Utilisation(limit.Permits, history.PerWindow(limit.Per, from, to, ops))
-		if t.Logf("%.1f %% used while it moved", 100*used); used < 0.95 {
+		if t.Logf("%.1f %% used while it moved", 100*used); used < 0.92 { // 93.6 to 99 in 120 plays
 			t.Errorf("%.1f %% of the limit was used while it moved", 100*used)
 		}
 	})
