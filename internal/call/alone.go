@@ -68,8 +68,8 @@ func (p *keyPart) recall(key string, now int64) (found denial, denied bool) {
 	return found, denied && !found.Over(now)
 }
 
-// begin notes that a key is asked for alone, until end, and reports whether it may be: it has no
-// Target, and had none since others began.
+// begin notes that a key is asked for alone, until end, and reports whether it may be: few others
+// do, it has no Target, and since these began it had none, and none of them found permits.
 func (p *keyPart) begin(a *asking) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

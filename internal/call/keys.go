@@ -85,6 +85,7 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	if asks, asked := p.asked[hash]; asked {
 		asks.disturbed = true
 		p.asked[hash] = asks
+		delete(p.denied, k.Key) // the other of two may find permits yet
 	}
 	c := p.targets[k]
 	switch {

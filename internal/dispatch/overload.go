@@ -8,7 +8,7 @@ type overload struct {
 	rate     atomic.Int64 // how many were sent in a quarter of a call timeout
 	sent     int64        // how many were since ratedAt
 	ratedAt  int64
-	emptied  int64        // when the last one left it
+	emptied  int64        // when the last one was sent; far ahead if it has left otherwise
 	rested   atomic.Int64 // until when it was empty for a while
 	shed     atomic.Int64 // when a call was shed last
 	shedding atomic.Int64 // since when calls are, without a pause of a call timeout
@@ -40,7 +40,7 @@ func (o *overload) begins(since, long int64) {
 }
 
 // sends notes how many a request takes along, perhaps the last. The rate is counted over each. A
-// queue that is empty because all were too old does not rest. The queue's lock is held.
+// queue that is empty because nothing of it was sent does not rest. The queue's lock is held.
 func (o *overload) sends(n int, last bool, now, each int64) {
 	if last && n > 0 {
 		o.emptied = now

@@ -13,7 +13,7 @@ import (
 )
 
 // While capacity moves to a node that is added, off one that drains, and to another number of
-// shards, next to nothing of the limit stays unused.
+// shards, little of the limit stays unused.
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 6}

@@ -45,6 +45,27 @@ func TestOfTwoWhoAskForAKeyOneFindsPermits(t *testing.T) {
 	}
 }
 
+// P4: the same, and in between the process has something of the key.
+func TestARefusalIsNotBelievedByWhatComesBetween(t *testing.T) {
+	lateReplies(t, func(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance) {
+		node.Back.Store(int64(10 * time.Millisecond))
+		var both sync.WaitGroup
+		both.Go(func() { hears(t, key, false) })
+		time.Sleep(time.Millisecond)
+		limittest.Must(t, others.Reset(t.Context()))
+		both.Go(func() { hears(t, key, true) })
+		time.Sleep(9500 * time.Microsecond) // the first was answered
+		both.Go(func() { limittest.Must(t, key.Wait(t.Context())) })
+		time.Sleep(time.Millisecond)
+		began := time.Now()
+		hears(t, key, true)
+		both.Wait()
+		if took := time.Since(began); took > 20*time.Millisecond {
+			t.Errorf("who waits was served after %s", took)
+		}
+	})
+}
+
 // A process that resets a key while it is refused does not believe that refusal.
 func TestARefusalBeforeAResetIsNotBelieved(t *testing.T) {
 	lateReplies(t, func(t *testing.T, key, _ *shardlimit.Limiter, node *limittest.Distance) {
