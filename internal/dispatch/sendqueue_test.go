@@ -223,7 +223,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	})
 }
 
-// What leaves the line and is not sent does not count as served, or a line of such calls would pass
+// A call that leaves the line unsent does not count as served, or a line of such calls would pass
 // for one that moves quickly.
 func TestARateIsOfWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

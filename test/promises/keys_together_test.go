@@ -21,10 +21,25 @@ func lateReplies(t *testing.T, play func(t *testing.T, key, others *shardlimit.L
 	})
 }
 
+// hears calls once, and checks whether that is granted.
 func hears(t *testing.T, l *shardlimit.Limiter, want bool) {
 	if d, err := l.Allow(t.Context()); err != nil || d.Allowed != want {
 		t.Errorf("%+v, %v", d, err)
 	}
+}
+
+// oneIsRefused has two calls ask for the key at once: the first is refused, and hears of it after
+// 10 ms; then others reset the key, and the second is granted, and hears of it so late.
+func oneIsRefused(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance,
+	late time.Duration) *sync.WaitGroup {
+	both := &sync.WaitGroup{}
+	node.Back.Store(int64(10 * time.Millisecond))
+	both.Go(func() { hears(t, key, false) })
+	time.Sleep(time.Millisecond)
+	limittest.Must(t, others.Reset(t.Context()))
+	node.Back.Store(int64(late))
+	both.Go(func() { hears(t, key, true) })
+	return both
 }
 
 // P4: of two who ask for a key at once one is refused and one is granted, as others reset it in
@@ -32,13 +47,7 @@ func hears(t *testing.T, l *shardlimit.Limiter, want bool) {
 func TestOfTwoWhoAskForAKeyOneFindsPermits(t *testing.T) {
 	for _, late := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond} {
 		lateReplies(t, func(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance) {
-			node.Back.Store(int64(10 * time.Millisecond))
-			var both sync.WaitGroup
-			both.Go(func() { hears(t, key, false) })
-			time.Sleep(time.Millisecond)
-			limittest.Must(t, others.Reset(t.Context()))
-			node.Back.Store(int64(late))
-			both.Go(func() { hears(t, key, true) })
+			both := oneIsRefused(t, key, others, node, late)
 			both.Wait()
 			hears(t, key, true)
 		})
@@ -48,12 +57,7 @@ func TestOfTwoWhoAskForAKeyOneFindsPermits(t *testing.T) {
 // P4: the same, and in between the process has something of the key.
 func TestARefusalIsNotBelievedByWhatComesBetween(t *testing.T) {
 	lateReplies(t, func(t *testing.T, key, others *shardlimit.Limiter, node *limittest.Distance) {
-		node.Back.Store(int64(10 * time.Millisecond))
-		var both sync.WaitGroup
-		both.Go(func() { hears(t, key, false) })
-		time.Sleep(time.Millisecond)
-		limittest.Must(t, others.Reset(t.Context()))
-		both.Go(func() { hears(t, key, true) })
+		both := oneIsRefused(t, key, others, node, 10*time.Millisecond)
 		time.Sleep(9500 * time.Microsecond) // the first was answered
 		both.Go(func() { limittest.Must(t, key.Wait(t.Context())) })
 		time.Sleep(time.Millisecond)

@@ -247,7 +247,7 @@ func TestACrowdedOutSetAsksNobody(t *testing.T) {
 	})
 }
 
-// What a process knows it answers at once, however much waits.
+// A denial that a process remembers is answered at once, however much waits.
 func TestADenialFromMemoryIsNotShed(t *testing.T) {
 	onASlowNode(t, 0, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
 		with := func(key string, mode shardlimit.Mode) *shardlimit.Limiter {
