@@ -70,7 +70,7 @@ func (c *calmTake) arguments(args []string) []string {
 // newCalmCall returns what a call of take.lua for the sections consists of.
 func newCalmCall(sections []*Section) (keys, args []string) {
 	keys, args = make([]string, len(sections)+1), make([]string, 1, 1+calmTerms)
-	var plan [MaxSections]byte
+	plan := make([]byte, 0, mostSections)
 	var room [4]calmTake
 	told := room[:0]
 	for i, s := range sections {
@@ -80,11 +80,11 @@ func newCalmCall(sections []*Section) (keys, args []string) {
 		if at < 0 {
 			at, told, args = len(told), append(told, now), now.arguments(args)
 		}
-		plan[i] = byte('0' + at)
+		plan = append(plan, byte('0'+at))
 	}
 	keys[len(sections)] = wholeOf(sections)
 	if len(told) > 1 {
-		args[0] = string(plan[:len(sections)])
+		args[0] = string(plan)
 	}
 	return keys, args
 }

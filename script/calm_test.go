@@ -29,7 +29,8 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 		grants := func(n int64) (state string) {
 			for i := range n {
 				timed{m, endpoint, ref("good")}.at(now + (30-n+i)*60_000)
-				must(t, endpoint.TakeAll(t.Context(), []Section{{Ref: ref("good"), Request: ones(p, 2)}}))
+				_, err := endpoint.Take(t.Context(), ref("good"), ones(p, 2))
+				must(t, err)
 			}
 			m.SetTime(time.UnixMicro(now + 30*60_000 + 1))
 			state, err := command(t, client, "GETDEL", ref("good").head).ToString()
@@ -64,19 +65,19 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					rare := ones(p, 2)
 					rare.Rare = true
 					full, fullErr := endpoint.Take(t.Context(), ref("full"), rare)
-					all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
+					all := []*Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
 						{Ref: ref("behind"), Request: ones(p, 1)}}
-					must(t, endpoint.TakeAll(t.Context(), all))
+					endpoint.TakeAll(t.Context(), all)
 					// Only the full take reads all entries. So it alone sees that there are more
 					// than `count` says, or less than `dead` does.
 					unseen := entries && (column == 0 && other < 7 || column == 1 && other == 255)
-					got := all[1]
+					got := *all[1]
 					got.Reply.Waits = full.Waits // which it foresees by another column
 					if got.Err == nil && at < own+columns.Log.Bytes() && (got.Reply.Granted > full.Granted && !unseen ||
 						!entries && !reflect.DeepEqual(got.Reply, full)) {
 						t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, bad, at, got.Reply, full, fullErr)
 					}
-					for _, s := range []Section{all[0], all[2]} {
+					for _, s := range []*Section{all[0], all[2]} {
 						if s.Err != nil || s.Reply.Granted != 1 || !reflect.DeepEqual(s.Reply, all[0].Reply) {
 							t.Fatalf("%v, %q at %d: a sound one: %+v, %v", a, other, at, s.Reply, s.Err)
 						}
@@ -95,9 +96,9 @@ func TestALongLogStaysCalm(t *testing.T) {
 		p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: 200 * time.Millisecond, Keep: keep})
 		for now := int64(epoch0); now < epoch0+second; now += 1300 {
 			m.SetTime(time.UnixMicro(now))
-			all := []Section{{Ref: ShardKeys("", "t", strconv.FormatInt(share, 10)), Request: ones(p, 1)}}
-			if err := endpoint.TakeAll(t.Context(), all); err != nil || all[0].full {
-				t.Fatalf("of %d: %+v, %v", share, all[0], err)
+			all := []*Section{{Ref: ShardKeys("", "t", strconv.FormatInt(share, 10)), Request: ones(p, 1)}}
+			if endpoint.TakeAll(t.Context(), all); all[0].Err != nil || all[0].full {
+				t.Fatalf("of %d: %+v", share, all[0])
 			}
 		}
 	}

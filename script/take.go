@@ -159,9 +159,9 @@ func (t *TakeReply) RefundAt(k int64) clock.ServerTime {
 // lost reply means that the permits may have been spent. See [NotExecuted] for errors after which
 // they surely were not.
 func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeReply, error) {
-	sections := []Section{{Ref: s, Request: r}}
-	err := e.TakeAll(ctx, sections)
-	return sections[0].Reply, err
+	section := Section{Ref: s, Request: r}
+	e.TakeAll(ctx, []*Section{&section})
+	return section.Reply, section.Err
 }
 
 // check tells what is wrong with a request for a shard that proposes p.

@@ -4,18 +4,16 @@ import (
 	"context"
 	"slices"
 	"sync"
-
-	"github.com/redis/rueidis"
 )
 
-// MaxSections is the most shards that one call may take from.
-const MaxSections = 128
+// mostSections is how many sections a call has at the most, as a rule.
+const mostSections = 128
 
 // Section is one shard's part of a call that takes from several.
 type Section struct {
 	Ref     ShardRef
 	Request *TakeRequest
-	// What came of it: Reply if Err is nil.
+	// What came of it: Reply if Err is nil. If the whole call failed, each section has its error.
 	Reply TakeReply
 	Err   error
 
@@ -24,44 +22,21 @@ type Section struct {
 }
 
 // TakeAll takes from several shards, of each as Take does, in their order; a shard may come more
-// than once. What goes wrong with one shard is its section's Err and harms no other. The error is
-// that of the whole call, and nothing is told of its sections then: for each of them it means what
-// it means for a Take.
+// than once. What goes wrong with one shard is its section's Err and harms no other.
 //
 // It is one round trip where every state is as proposed, or known to be not; and another for those
 // that turn out to be not. What goes together is one pipeline: a command of take.lua, in a cluster
 // one for each hash tag, and one command for each section that needs its full take.
-func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
-	if len(sections) > MaxSections {
-		return invalid("%d sections", len(sections))
-	}
+func (e *Endpoint) TakeAll(ctx context.Context, sections []*Section) {
 	sent := make([]*Section, 0, len(sections))
-	for i := range sections {
-		s := &sections[i]
+	for _, s := range sections {
 		if s.Reply, s.Err = (TakeReply{}), s.Request.check(s.Ref); s.Err == nil {
 			sent = append(sent, s)
 		}
 	}
-	if len(sent) > 0 {
-		if err := e.takeTogether(ctx, sent); err != nil {
-			return err
-		}
-	}
-	if len(sections) == 1 {
-		return sections[0].Err
-	}
-	return nil
-}
-
-// takeTogether takes from shards by take.lua, and by their full takes from those that are not for
-// it.
-func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error {
-	chooseFull(sections)
-	cluster := e.client.Mode() == rueidis.ClientModeCluster
-	commands := commandsFor(sections, cluster)
-	if err := e.makeCalls(ctx, commands); err != nil {
-		return err
-	}
+	chooseFull(sent)
+	commands := e.commandsFor(sent)
+	e.makeCalls(ctx, commands)
 	var left []*Section
 	for i := range commands {
 		for _, s := range commands[i].sections {
@@ -70,12 +45,7 @@ func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error 
 			}
 		}
 	}
-	if len(left) > 0 {
-		if err := e.makeCalls(ctx, commandsFor(left, cluster)); err != nil {
-			fail(left, err)
-		}
-	}
-	return nil
+	e.makeCalls(ctx, e.commandsFor(left))
 }
 
 // chooseFull finds out which sections are not for take.lua. What comes more than once goes one way,

@@ -22,7 +22,7 @@ type takeCall struct {
 
 // commandsFor returns the calls that take from the sections: one for those that are for take.lua,
 // in a cluster for each hash tag, and one for each of the others.
-func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
+func (e *Endpoint) commandsFor(sections []*Section) (all []takeCall) {
 	var calm []*Section
 	for _, s := range sections {
 		if s.full {
@@ -32,7 +32,7 @@ func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
 		}
 	}
 	tagged := [][]*Section{calm}
-	if cluster {
+	if len(calm) > 0 && e.client.Mode() == rueidis.ClientModeCluster {
 		tagged = byTag(calm)
 	}
 	for _, some := range tagged {
@@ -69,14 +69,15 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 	return tagged
 }
 
-// makeCalls makes the calls, several of them in one pipeline: then what fails is told of their
-// sections.
-func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
-	if len(all) == 1 {
-		return e.makeCall(ctx, &all[0])
+// makeCalls makes the calls, several of them in one pipeline.
+func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) {
+	switch len(all) {
+	case 0:
+	case 1:
+		fail(all[0].sections, e.makeCall(ctx, &all[0]))
+	default:
+		e.pipe(ctx, all, false)
 	}
-	e.pipe(ctx, all, false)
-	return nil
 }
 
 // pipe makes calls in one pipeline. The first of each script comes with its full text if the script

@@ -36,12 +36,12 @@ func (m timed) at(now int64) context.Context {
 var pacedTakes atomic.Int64
 
 func (m timed) take(now int64, r *TakeRequest) (TakeReply, error) {
-	s := []Section{{Ref: m.ref, Request: r}}
-	err := m.endpoint.TakeAll(m.at(now), s)
-	if s[0].paced {
+	s := Section{Ref: m.ref, Request: r}
+	m.endpoint.TakeAll(m.at(now), []*Section{&s})
+	if s.paced {
 		pacedTakes.Add(1)
 	}
-	return s[0].Reply, err
+	return s.Reply, s.Err
 }
 
 func (m timed) stored() (head, ledger string) { return stored(m.endpoint.client, m.ref) }

@@ -160,24 +160,21 @@ func TestTheVerdictOfARequest(t *testing.T) {
 	full, foreign := &script.RefusedError{Reason: "OOM command not allowed"}, &script.StateError{Key: "k"}
 	silence := context.DeadlineExceeded
 	for name, c := range map[string]struct {
-		call error
 		each []error
 		want error
 	}{
-		"granted":               {nil, []error{nil, nil}, nil},
-		"one was refused":       {nil, []error{full, nil}, nil},
-		"all were refused":      {nil, []error{full, full}, full},
-		"foreign and refused":   {nil, []error{full, foreign}, nil},
-		"nobody was answered":   {nil, []error{silence, silence}, silence},
-		"the call itself":       {silence, []error{nil, nil}, silence},
-		"refused, and no reply": {nil, []error{silence, full}, full},
+		"granted":               {[]error{nil, nil}, nil},
+		"one was refused":       {[]error{full, nil}, nil},
+		"all were refused":      {[]error{full, full}, full},
+		"foreign and refused":   {[]error{full, foreign}, foreign},
+		"nobody was answered":   {[]error{silence, silence}, silence},
+		"refused, and no reply": {[]error{silence, full}, full},
 	} {
 		sh, req := &Shard{Home: &Home{}, Node: &node.Node{}}, &request{}
 		for _, err := range c.each {
-			req.sections = append(req.sections, &section{shard: sh})
-			req.asks = append(req.asks, script.Section{Err: err})
+			req.sections = append(req.sections, &section{shard: sh, Section: script.Section{Err: err}})
 		}
-		if got := req.verdict(sh, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		if got := req.verdict(sh); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -131,16 +131,16 @@ func (a *KeyAsk) ready(now int64, sure *Shard) bool {
 
 // learn takes in the reply to a call that was sent and answered at these times.
 func (a *KeyAsk) learn(c *call, received int64, s *section) {
-	a.Known.learn(c.Sent, received, c.Began, s.terms, &s.reply)
+	a.Known.learn(c.Sent, received, c.Began, s.terms, &s.Reply)
 	a.Known.Rare.Store(s.take.Rare)
-	if s.reply.Status != script.Fresh || s.reply.Epoch != s.terms.Epoch {
-		c.tell(s.terms, s.reply.Status, s.reply.Epoch)
+	if s.Reply.Status != script.Fresh || s.Reply.Epoch != s.terms.Epoch {
+		c.tell(s.terms, s.Reply.Status, s.Reply.Epoch)
 	}
 }
 
 // deliver answers the ask. A refusal counts only if its sole reason is that too much is in use.
 func (a *KeyAsk) deliver(s *section, received int64) {
-	r := &s.reply
+	r := &s.Reply
 	a.Answer = Answer{Granted: r.Granted, At: r.At, Ticket: chance.Uint64() >> 1, Now: received, Rest: r.Free,
 		Retry: r.Retry}
 	plain := r.Granted == a.n || r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.take.Rare && r.Retry > 0 &&

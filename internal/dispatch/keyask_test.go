@@ -32,9 +32,9 @@ func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, 
 	w, _ := q.pop(req, q.env.Clock.Now())
 	req.addKey(w.key)
 	s = req.sections[0]
-	s.terms, s.reply = &Terms{Epoch: 3, Window: time.Second, Proposal: p}, reply
-	s.reply.Retry = cmp.Or(reply.Retry, time.Second)
-	s.reply.Epoch, s.reply.Share, s.reply.Target = cmp.Or(reply.Epoch, 3), 5, 5
+	s.terms, s.Reply = &Terms{Epoch: 3, Window: time.Second, Proposal: p}, reply
+	s.Reply.Retry = cmp.Or(reply.Retry, time.Second)
+	s.Reply.Epoch, s.Reply.Share, s.Reply.Target = cmp.Or(reply.Epoch, 3), 5, 5
 	return req, s
 }
 
@@ -101,7 +101,7 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 				return a.Leave(func(p Part) { told, calls = p, calls+1 })
 			}
 			answers := func() {
-				a.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
+				a.deliver(&section{terms: &Terms{}, Section: script.Section{Reply: script.TakeReply{Granted: 1, At: 7}}}, 5)
 			}
 			switch when {
 			case "before":

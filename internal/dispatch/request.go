@@ -20,7 +20,7 @@ import (
 type request struct {
 	queue     *sendQueue // nil for a slow call
 	sections  []*section // those of the call under way; behind them others to be used again
-	asks      []script.Section
+	asks      []*script.Section
 	endpoints []*Shard // see perEndpoint
 	load      int      // of the sections, as maxLoad counts it
 	began     int64    // when it was sent
@@ -85,7 +85,7 @@ func (req *request) section(sh *Shard) *section {
 		req.sections[n] = &section{}
 	}
 	s := req.sections[n]
-	s.shard = sh
+	s.shard, s.Request = sh, &s.take
 	s.sent.Store(false)
 	return s
 }
@@ -113,14 +113,14 @@ func (req *request) run() (next *request, goesOn bool) {
 	now := req.env.Clock.Now()
 	req.began, req.failed = now, false
 	req.begin(now, req.env.budget(now-req.oldest, req.split))
-	received, err := req.call(req)
+	received := req.call(req)
 	awaited, ended := req.finish()
 	if !awaited {
 		return nil, false
 	}
-	req.failed = err != nil || !slices.ContainsFunc(req.asks, func(s script.Section) bool { return s.Err == nil })
+	req.failed = !slices.ContainsFunc(req.sections, func(s *section) bool { return s.Err == nil })
 	goesOn = req.queue.answered(req)
-	req.answer(received, err)
+	req.answer(received)
 	if ended {
 		return newRequest(req.env, req.queue), goesOn
 	}
@@ -141,10 +141,9 @@ func (sh *Shard) sendSlowly(b *batch, before told) {
 		if left = sh.left(); left { // as was read meanwhile
 			return script.OK, 0, nil
 		}
-		var err error
 		s.terms = on.fixed
-		received, err = req.call(req)
-		return s.reply.Status, s.reply.At, err
+		received = req.call(req)
+		return s.Reply.Status, s.Reply.At, s.Err
 	})
 	switch awaited, _ := req.finish(); {
 	case !awaited:
@@ -168,7 +167,7 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 }
 
 // call makes the script call, and learns from the reply.
-func (req *request) call(ctx context.Context) (received int64, err error) {
+func (req *request) call(ctx context.Context) (received int64) {
 	first := req.sections[0].shard
 	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: req.serves,
 		Shards: len(req.sections)}
@@ -177,7 +176,10 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	}
 	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, req.links)
 	if err != nil {
-		return 0, err
+		for _, s := range req.sections {
+			s.Err = err
+		}
+		return 0
 	}
 	req.asks = req.asks[:0]
 	for i, s := range req.sections {
@@ -186,42 +188,36 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 		} else {
 			s.prepare(basis{s.shard, cmp.Or(s.terms, s.shard.Terms.Load())}, n.Sent)
 		}
-		ref := s.shard.Ref
+		s.Ref = s.shard.Ref
 		if s.key != nil {
-			ref = s.key.ref
+			s.Ref = s.key.ref
 		}
-		req.asks = append(req.asks, script.Section{Ref: ref, Request: &s.take})
+		req.asks = append(req.asks, &s.Section)
 		s.sent.Store(true)
 	}
-	err = n.Scripts.TakeAll(ctx, req.asks)
-	received = n.Finish(ctx, req.verdict(first, err))
+	n.Scripts.TakeAll(ctx, req.asks)
+	received = n.Finish(ctx, req.verdict(first))
 	req.endpoints = req.perEndpoint(req.endpoints[:0])
 	for _, sh := range req.endpoints[1:] {
-		sh.Node.Heard(sh.Slot, req.verdict(sh, err))
+		sh.Node.Heard(sh.Slot, req.verdict(sh))
 	}
-	for i, s := range req.sections {
-		if err == nil {
-			s.reply = req.asks[i].Reply
-		} else {
-			req.asks[i].Err = err
-		}
-		if req.asks[i].Err == nil {
+	for _, s := range req.sections {
+		if s.Err == nil {
 			s.learn(&call{n, s.shard, telemetry.Take}, received)
 		}
 	}
-	return received, err
+	return received
 }
 
-// verdict returns what the call tells of what serves a shard: that it answers, if it said of one
-// shard what a server in good health says.
-func (req *request) verdict(sh *Shard, whole error) (err error) {
-	if whole != nil {
-		return whole
-	}
-	for i, s := range req.sections {
+// verdict returns what the call tells of what serves a shard: an answer, if it gave one for any.
+func (req *request) verdict(sh *Shard) (err error) {
+	for _, s := range req.sections {
 		if sh.Node.Together(s.shard.Slot, sh.Slot) {
-			if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
+			if s.Err == nil {
 				return nil
+			}
+			if !node.IsAnswer(err) {
+				err = s.Err
 			}
 		}
 	}
@@ -240,17 +236,15 @@ func (req *request) perEndpoint(shards []*Shard) []*Shard {
 }
 
 // answer answers everybody, but those whose shard has no state: they go on by themselves.
-func (req *request) answer(received int64, err error) {
-	for i, s := range req.sections {
+func (req *request) answer(received int64) {
+	for _, s := range req.sections {
 		switch {
-		case err != nil:
-			s.refuse(err)
-		case req.asks[i].Err != nil:
-			s.refuse(req.asks[i].Err)
+		case s.Err != nil:
+			s.refuse(s.Err)
 		case s.absent() && s.key != nil:
 			s.key.end(ErrNotPlain)
 		case s.absent():
-			go s.shard.sendSlowly(s.batch, told{s.reply.Status, s.reply.At})
+			go s.shard.sendSlowly(s.batch, told{s.Reply.Status, s.Reply.At})
 		default:
 			s.deliver(received)
 		}

@@ -9,16 +9,16 @@ import (
 
 // section is the part of a script call for one batch or one key ask.
 type section struct {
-	shard   *Shard
-	batch   *batch
-	key     *KeyAsk
-	groups  []script.Group  // its asks, as the script wants them
-	callers []script.Caller // those who ask
-	grants  []int64
-	take    script.TakeRequest
-	terms   *Terms // that were proposed, or in a slow call are to be; nil: those in force
-	reply   script.TakeReply
-	sent    atomic.Bool // and not known to have been left undone
+	script.Section // with the last reply
+	shard          *Shard
+	batch          *batch
+	key            *KeyAsk
+	groups         []script.Group  // its asks, as the script wants them
+	callers        []script.Caller // those who ask
+	grants         []int64
+	take           script.TakeRequest
+	terms          *Terms      // that were proposed, or in a slow call are to be; nil: those in force
+	sent           atomic.Bool // and not known to have been left undone
 }
 
 // prepare fills in the request, for a call that begins now.
@@ -59,29 +59,29 @@ func (s *section) learn(c *call, received int64) {
 		s.sent.Store(false) // nothing was executed
 		return
 	}
-	s.take.CallerRoom = s.reply.Callers
+	s.take.CallerRoom = s.Reply.Callers
 	if s.key != nil {
 		s.key.learn(c, received, s)
 		return
 	}
-	c.heard(s.terms, received, &s.reply)
+	c.heard(s.terms, received, &s.Reply)
 	s.shard.Known.Rare.Store(s.take.Rare)
 	s.shard.Known.contended.Store(s.take.Contended)
 	for i, acc := range s.batch.accounts {
-		acc.learn(c.Sent, received, &s.reply, i)
+		acc.learn(c.Sent, received, &s.Reply, i)
 	}
 }
 
 // absent reports whether the shard has no state, and was given none, or the call came after its
 // fence.
-func (s *section) absent() bool { return unserved(s.reply.Status) && s.terms.Epoch != 0 }
+func (s *section) absent() bool { return unserved(s.Reply.Status) && s.terms.Epoch != 0 }
 
 // unserved reports whether a call did nothing.
 func unserved(s script.Status) bool { return s == script.Absent || s == script.Fenced }
 
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {
-	b, r := s.batch, &s.reply
+	b, r := s.batch, &s.Reply
 	s.grants = r.Grants
 	if s.key != nil {
 		s.key.deliver(s, received)
