@@ -1,14 +1,12 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -130,20 +128,20 @@ func (req *request) run() (next *request, goesOn bool) {
 
 // sendSlowly sends a batch in a slow call, by itself: what it relies on has to be confirmed first.
 // before is what an earlier call for it was told, if any.
-func (sh *Shard) sendSlowly(b *batch, before told) {
+func (sh *Shard) sendSlowly(b *batch, before *script.TakeReply) {
 	req := newRequest(sh.env, nil)
 	req.add(sh, b)
 	s := req.sections[0]
 	now := sh.env.Clock.Now()
 	req.begin(now, sh.env.budget(now-req.oldest, req.split))
 	received, left := int64(0), false
-	err := basis{shard: sh}.present(req, before, func(on basis) (script.Status, clock.ServerTime, error) {
+	err := sh.present(req, nil, before, func(t *Terms) (*script.TakeReply, error) {
 		if left = sh.left(); left { // as was read meanwhile
-			return script.OK, 0, nil
+			return &script.TakeReply{Status: script.OK}, nil
 		}
-		s.terms = on.fixed
+		s.terms = t
 		received = req.call(req)
-		return s.Reply.Status, s.Reply.At, s.Err
+		return &s.Reply, s.Err
 	})
 	switch awaited, _ := req.finish(); {
 	case !awaited:
@@ -186,7 +184,7 @@ func (req *request) call(ctx context.Context) (received int64) {
 		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
 			s.relyOn(req.sections[i-1])
 		} else {
-			s.prepare(basis{s.shard, cmp.Or(s.terms, s.shard.Terms.Load())}, n.Sent)
+			s.prepare(n.Sent)
 		}
 		s.Ref = s.shard.Ref
 		if s.key != nil {
@@ -241,10 +239,11 @@ func (req *request) answer(received int64) {
 		switch {
 		case s.Err != nil:
 			s.refuse(s.Err)
-		case s.absent() && s.key != nil:
+		case s.terms.absent(&s.Reply) && s.key != nil:
 			s.key.end(ErrNotPlain)
-		case s.absent():
-			go s.shard.sendSlowly(s.batch, told{s.Reply.Status, s.Reply.At})
+		case s.terms.absent(&s.Reply):
+			reply := s.Reply
+			go s.shard.sendSlowly(s.batch, &reply)
 		default:
 			s.deliver(received)
 		}

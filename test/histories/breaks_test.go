@@ -68,8 +68,7 @@ var breakages = []breakage{
 		{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
 		{"return (f == nil || !f.Bars(",
 			"return (BROKEN || f == nil || !f.Bars("},
-		{"return f != nil && f.Until(b.now()) == 0",
-			"return !BROKEN && f != nil && f.Until(b.now()) == 0"},
+		{"|| f != nil && f.Until(sh.env", "|| !BROKEN && f != nil && f.Until(sh.env"},
 	}},
 	{"one place is a majority", "lost", "over", 18, []limittest.Edit{{
 		"func Majority(places int) int { return places/2 + 1 }",
