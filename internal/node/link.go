@@ -17,7 +17,6 @@ import (
 
 // link is how a node is reached.
 type link struct {
-	node    *Node
 	option  rueidis.ClientOption
 	given   rueidis.Client // the caller's own client, or nil
 	dialing breaker        // guards connecting
@@ -37,85 +36,85 @@ type connected struct {
 }
 
 // Connect connects to the node if it was not reached yet, as Endpoint does.
-func (l *link) Connect(ctx context.Context) error {
-	if l.client.Load() != nil {
+func (n *Node) Connect(ctx context.Context) error {
+	if n.client.Load() != nil {
 		return nil
 	}
-	if attempt := l.begin(); attempt != nil {
+	if attempt := n.begin(); attempt != nil {
 		select {
 		case <-attempt:
 		case <-ctx.Done():
 			return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case l.client.Load() != nil:
+	case n.client.Load() != nil:
 		return nil
-	case l.closed:
+	case n.closed:
 		return errClosed
 	}
-	return l.unconnected()
+	return n.unconnected()
 }
 
 // begin returns the attempt to connect that is under way. If the pause since the last one is over,
 // it begins another one. It is nil if there is none.
-func (l *link) begin() chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (n *Node) begin() chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case l.closed, l.client.Load() != nil: // meanwhile: a second client would take its place, which nobody closed
+	case n.closed, n.client.Load() != nil: // meanwhile: a second client would take its place, which nobody closed
 		return nil
-	case l.attempt == nil && (l.dialing.ready() || l.dialing.claimProbe(l.node.env.Clock.Now())):
-		l.attempt = make(chan struct{})
-		go l.dial(l.attempt)
+	case n.attempt == nil && (n.dialing.ready() || n.dialing.claimProbe(n.env.Clock.Now())):
+		n.attempt = make(chan struct{})
+		go n.dial(n.attempt)
 	}
-	return l.attempt
+	return n.attempt
 }
 
-// unconnected is why the last attempt to connect failed. l.mu is held.
-func (l *link) unconnected() error {
-	if l.failure == nil {
+// unconnected is why the last attempt to connect failed. n.mu is held.
+func (n *Node) unconnected() error {
+	if n.failure == nil {
 		return ErrAway
 	}
-	return because(l.failure, ErrAway)
+	return because(n.failure, ErrAway)
 }
 
-func (l *link) dial(attempt chan struct{}) {
-	c, err := l.reach()
-	if err == nil && l.node.env.greet != nil {
-		if err = l.node.env.greet(l.node.Name, c.ranges[0].scripts); err != nil {
-			l.closeClient(c.client)
+func (n *Node) dial(attempt chan struct{}) {
+	c, err := n.reach()
+	if err == nil && n.env.greet != nil {
+		if err = n.env.greet(n.Name, c.ranges[0].scripts); err != nil {
+			n.closeClient(c.client)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	defer close(attempt)
-	l.attempt, l.failure = nil, err
+	n.attempt, n.failure = nil, err
 	if err != nil {
-		l.node.blame(telemetry.Probe, err)
-		if l.dialing.broke(l.node.env.Clock.Now()) {
-			l.node.tell("node cannot be used", 0, err)
+		n.blame(telemetry.Probe, err)
+		if n.dialing.broke(n.env.Clock.Now()) {
+			n.tell("node cannot be used", 0, err)
 		}
 		return
 	}
-	if l.closed {
-		l.closeClient(c.client)
+	if n.closed {
+		n.closeClient(c.client)
 		return
 	}
-	l.node.mistake.Store(nil)
-	l.client.Store(c)
-	if l.dialing.succeeded(l.node.env.Clock.Now()) {
-		l.node.env.Back()
+	n.mistake.Store(nil)
+	n.client.Store(c)
+	if n.dialing.succeeded(n.env.Clock.Now()) {
+		n.env.Back()
 	}
 }
 
-func (l *link) reach() (*connected, error) {
-	client := l.given
+func (n *Node) reach() (*connected, error) {
+	client := n.given
 	if client == nil {
 		var err error
-		if client, err = newOwned(l.option, l.redialled); err != nil && l.option.TLSConfig == nil && hungUp(err) {
+		if client, err = newOwned(n.option, n.redialled); err != nil && n.option.TLSConfig == nil && hungUp(err) {
 			// The cause is not wrapped: whoever looks for the innermost error would miss the hint.
 			err = errors.New(err.Error() +
 				": the server hung up at once; it may want TLS, or have no connection left (maxclients)")
@@ -130,14 +129,14 @@ func (l *link) reach() (*connected, error) {
 	}
 	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
 	for i := range c.ranges {
-		c.ranges[i] = &Endpoint{node: l.node, scripts: script.NewEndpoint(client)}
+		c.ranges[i] = &Endpoint{node: n, scripts: script.NewEndpoint(client)}
 	}
 	return c, nil
 }
 
 // known returns the endpoint of a slot if the node was reached before, else nil.
-func (l *link) known(slot int) *Endpoint {
-	if c := l.client.Load(); c != nil {
+func (n *Node) known(slot int) *Endpoint {
+	if c := n.client.Load(); c != nil {
 		return c.ranges[slot*len(c.ranges)/shard.Slots]
 	}
 	return nil
@@ -145,8 +144,8 @@ func (l *link) known(slot int) *Endpoint {
 
 // ServerClock returns what is known of the time of the server of a slot. A node that was not
 // reached yet has a clock that nobody has heard.
-func (l *link) ServerClock(slot int) *ServerClock {
-	c := l.client.Load()
+func (n *Node) ServerClock(slot int) *ServerClock {
+	c := n.client.Load()
 	if c == nil {
 		return &ServerClock{}
 	}
@@ -154,14 +153,14 @@ func (l *link) ServerClock(slot int) *ServerClock {
 }
 
 // Spread reports whether the node is known to spread its slots over several servers: a cluster.
-func (l *link) Spread() bool {
-	c := l.client.Load()
+func (n *Node) Spread() bool {
+	c := n.client.Load()
 	return c != nil && len(c.ranges) > 1
 }
 
 // Masters is the number of servers that this node spreads its slots over.
-func (l *link) Masters(ctx context.Context) int {
-	c := l.client.Load()
+func (n *Node) Masters(ctx context.Context) int {
+	c := n.client.Load()
 	if c == nil || c.client.Mode() != rueidis.ClientModeCluster {
 		return 1
 	}
@@ -175,32 +174,32 @@ func (l *link) Masters(ctx context.Context) int {
 	return max(size, 1)
 }
 
-func (l *link) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if c := l.client.Load(); c != nil {
-		l.closeClient(c.client)
+func (n *Node) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if c := n.client.Load(); c != nil {
+		n.closeClient(c.client)
 	}
 }
 
-func (l *link) closeClient(c rueidis.Client) {
-	if l.given == nil {
+func (n *Node) closeClient(c rueidis.Client) {
+	if n.given == nil {
 		c.Close()
 	}
 }
 
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
 // master is.
-func (l *link) hangUp() {
-	if o, ours := l.client.Load().client.(*owned); ours && o.Mode() == rueidis.ClientModeStandalone {
+func (n *Node) hangUp() {
+	if o, ours := n.client.Load().client.(*owned); ours && o.Mode() == rueidis.ClientModeStandalone {
 		o.hangUp()
 	}
 }
 
 // redialled tells that a connection was made anew.
-func (l *link) redialled() {
-	if l.node.env.reconnected != nil && l.client.Load() != nil {
-		l.node.env.reconnected()
+func (n *Node) redialled() {
+	if n.env.reconnected != nil && n.client.Load() != nil {
+		n.env.reconnected()
 	}
 }
