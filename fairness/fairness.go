@@ -9,8 +9,6 @@
 // × level. [Standings] reads these accounts. The package does no I/O and reads no clock.
 package fairness
 
-import "strings"
-
 const (
 	// MaxAccounts is the most participants that have an account of their own; all others share one.
 	MaxAccounts = 1024
@@ -43,15 +41,4 @@ type Caller struct {
 type Ask struct {
 	Size, Count int64
 	Caller      int // index into the callers
-}
-
-// Valid reports whether the caller is as its fields demand.
-func (s *Caller) Valid() bool {
-	return s.Named() && s.Weight >= 1 && s.Weight <= MaxWeight &&
-		s.Unmet >= 0 && s.Unmet <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
-}
-
-// Named reports whether the caller tells whose it is, as ID demands.
-func (s *Caller) Named() bool {
-	return len(s.ID) == IDLength && strings.Trim(s.ID, "0123456789abcdef") == ""
 }

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -54,14 +53,6 @@ func (e *unsentError) Unwrap() error { return e.err }
 
 func invalid(format string, args ...any) error {
 	return &unsentError{fmt.Errorf("%w: %s", ErrInvalidRequest, fmt.Sprintf(format, args...))}
-}
-
-// within returns an error unless a number of a request is in its range.
-func within[N cmp.Ordered](what string, n, least, most N) error {
-	if n < least || n > most {
-		return invalid("%s: %v, from %v to %v allowed", what, n, least, most)
-	}
-	return nil
 }
 
 // refusals begin the error replies that a server gives before it runs a script, or before a

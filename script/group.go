@@ -40,32 +40,6 @@ func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, gran
 	return dst, max(free, 0) - left
 }
 
-func (r *TakeRequest) check(s ShardRef) error {
-	if r == nil {
-		return invalid("no request")
-	}
-	if err := r.Relied.check(s, r.Proposal); err != nil {
-		return err
-	}
-	if len(r.Groups) > MaxGroups || len(r.Callers) > MaxCallers {
-		return invalid("%d groups on %d callers", len(r.Groups), len(r.Callers))
-	}
-	for i := range r.Callers {
-		if !r.Callers[i].Valid() {
-			return invalid("a caller %+v", r.Callers[i])
-		}
-	}
-	for _, group := range r.Groups {
-		if group.Caller < 0 || group.Caller >= max(len(r.Callers), 1) {
-			return invalid("a group on caller %d of %d", group.Caller, len(r.Callers))
-		}
-		if group.Size < 1 || group.Size > MaxPermits || group.Count < 1 || group.Count > MaxPermits {
-			return invalid("a group of %d asks of %d permits", group.Count, group.Size)
-		}
-	}
-	return nil
-}
-
 // proposed appends what the script is told of the proposal: see packed_adopt.lua.
 func (r *TakeRequest) proposed(args []string) []string {
 	p, seen := r.Proposal, int64(0)

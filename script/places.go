@@ -9,9 +9,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// MaxPointer is the longest text of a node's pointer, in bytes.
-const MaxPointer = 1 << 16
-
 // PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys]; "": there is
 // none.
 func PlacesKey(prefix, tag string) string {
@@ -23,7 +20,7 @@ func PlacesKey(prefix, tag string) string {
 
 // PlacesRequest reads the pointer of a node or, with a Text, writes it.
 type PlacesRequest struct {
-	Text   string        // "": only read; at most MaxPointer bytes
+	Text   string        // "": only read
 	Expect string        // written if this is the text now; "": if there is none
 	Keep   time.Duration // how long the pointer lives after this, from 1ms; 0: it does not end by itself
 }
@@ -42,12 +39,6 @@ type PlacesReply struct {
 // Places reads or writes the pointer of a node: a short text, with the run of the server that it
 // was written in. See [VoteRequest].
 func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (PlacesReply, error) {
-	switch {
-	case len(r.Text) > MaxPointer || len(r.Expect) > MaxPointer:
-		return PlacesReply{}, invalid("a pointer of %d bytes after one of %d", len(r.Text), len(r.Expect))
-	case !keepable(r.Keep):
-		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
-	}
 	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
 	return ask(ctx, e, &programs[placesProgram], []string{key}, args[:], parsePlaces)
 }

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
 	"time"
@@ -78,14 +77,18 @@ type Terms struct {
 // MaxFill bounds how long it may take to fill an empty bucket.
 const MaxFill = 10 * MaxWindow
 
-// Proposal returns the terms in the form in which takes carry them.
+// Proposal returns the terms in the form in which takes carry them. The error tells of a burst that
+// takes too long to fill.
 func (t Terms) Proposal() (*Proposal, error) {
 	if t.Epoch == 0 {
 		t = Terms{Window: MinWindow, Keep: t.Keep, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
 	}
 	us := int64((t.Window + time.Microsecond - 1) / time.Microsecond)
-	if err := t.check(us); err != nil {
-		return nil, err
+	// In floating point, as the product may overflow: what is a little too much is as good as what
+	// is not.
+	if t.Algorithm.Bursty() && t.Target > 0 &&
+		float64(t.Burst)*float64(us) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
+		return nil, invalid("a burst of %d takes longer than %v to fill", t.Burst, MaxFill)
 	}
 	switch {
 	case t.Algorithm.Bursty() && t.Target == 0 && t.Retire:
@@ -123,23 +126,6 @@ func layoutText(t Terms, window int64) string {
 	}
 	return letters[t.Algorithm] +
 		fmt.Sprintf("%d %d %d %d %d %d", t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
-}
-
-func (t Terms) check(window int64) error {
-	if err := cmp.Or(within("epoch", t.Epoch, 0, MaxEpoch), within("revision", t.Revision, 0, MaxEpoch),
-		within("target", t.Target, 0, MaxPermits), within("floor", t.Floor, 0, t.Target),
-		within("held", t.Held, 0, MaxPermits), within("window", t.Window, MinWindow, MaxWindow),
-		within("keep", t.Keep, 0, 10*MaxWindow), within("algorithm", t.Algorithm, 0, algorithms-1),
-		within("burst", t.Burst, 0, MaxPermits)); err != nil {
-		return err
-	}
-	// In floating point, as the product may overflow: what is a little too much is as good as what
-	// is not.
-	if t.Algorithm.Bursty() && t.Target > 0 &&
-		float64(t.Burst)*float64(window) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
-		return invalid("a burst of %d takes longer than %v to fill", t.Burst, MaxFill)
-	}
-	return nil
 }
 
 const second = int64(time.Second / time.Microsecond)

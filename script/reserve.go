@@ -1,7 +1,6 @@
 package script
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -53,20 +52,12 @@ type ReserveReply struct {
 // FixedWindow has room in the next window, a LeakyBucket gives turns.) Like a take it is executed
 // at most once: a lost reply means that they may have been booked.
 func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (ReserveReply, error) {
-	if err := r.check(s); err != nil {
-		return ReserveReply{}, err
+	if r.MinDelay > r.MaxDelay {
+		return ReserveReply{}, invalid("a delay of %v to %v", r.MinDelay, r.MaxDelay)
 	}
 	var room [10]string
 	p := s.algorithm.programOf(reserveProgram)
 	return ask(ctx, e, p, s.creating(r.take()), r.arguments(room[:0]), r.parse)
-}
-
-func (r *ReserveRequest) check(s ShardRef) error {
-	if r.Caller.ID != "" && !r.Caller.Valid() {
-		return invalid("a reservation on a caller %+v", r.Caller)
-	}
-	return cmp.Or(within("permits", r.Permits, 1, MaxPermits), within("least delay", r.MinDelay, 0, r.MaxDelay),
-		r.Relied.check(s, r.Proposal))
 }
 
 // take is the take that proposes the same.

@@ -66,8 +66,8 @@ const (
 // permits. Dates of entries do not move, so nothing that others use is freed early. With a Mark it
 // may be sent again after a lost reply.
 func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (SettleReply, error) {
-	if err := r.check(s); err != nil {
-		return SettleReply{}, err
+	if s.head == "" {
+		return SettleReply{}, errNoKey
 	}
 	var room [10]string
 	p := s.algorithm.programOf(settleProgram)
@@ -110,24 +110,6 @@ var nothing = func() (all [algorithms]*Proposal) {
 	}
 	return all
 }()
-
-func (r *SettleRequest) check(s ShardRef) error {
-	switch {
-	case r.Proposal == nil && r.Charge > 0:
-		return invalid("a charge without a proposal")
-	case len(r.Mark) > mostMark || strings.ContainsAny(r.Mark, "{}"):
-		return invalid("a mark %q", r.Mark)
-	case r.Caller.ID != "" && !r.Caller.Named():
-		return invalid("permits settled by a caller %+v", r.Caller)
-	}
-	return cmp.Or(within("permits that come back", r.Back, 0, MaxPermits), within("date", r.At, 0, MaxEpoch),
-		within("charge", r.Charge, 0, MaxPermits), within("time to pay", r.Owed, 0, 10*MaxWindow),
-		within("use", r.Used, 0, MaxEpoch), within("life of a mark", r.MarkFor, 0, 20*MaxWindow),
-		r.Relied.check(s, cmp.Or(r.Proposal, nothing[s.algorithm])))
-}
-
-// mostMark is how long a mark may be.
-const mostMark = 64
 
 func (r *SettleRequest) parse(p *program, reply []rueidis.RedisMessage) (SettleReply, error) {
 	var n [settleNumbers]int64

@@ -164,21 +164,6 @@ func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeRe
 	return section.Reply, section.Err
 }
 
-// check tells what is wrong with a request for a shard that proposes p.
-func (r *Relied) check(s ShardRef, p *Proposal) error {
-	switch {
-	case s.head == "":
-		return errNoKey
-	case p == nil:
-		return invalid("no proposal")
-	case p.algorithm != s.algorithm:
-		return invalid("a %v proposed to a %v", p.algorithm, s.algorithm)
-	case r.Deadline < Unconfirmed || max(r.Deadline, r.Fence) >= clock.ServerTime(maxTime) || r.Fence < 0:
-		return invalid("a deadline of %d, a fence of %d", r.Deadline, r.Fence)
-	}
-	return nil
-}
-
 func parseTake(p *program, reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	var n [takeWindow + 1]int64
 	length := takeRare + 1

@@ -30,7 +30,9 @@ type Section struct {
 func (e *Endpoint) TakeAll(ctx context.Context, sections []*Section) {
 	sent := make([]*Section, 0, len(sections))
 	for _, s := range sections {
-		if s.Reply, s.Err = (TakeReply{}), s.Request.check(s.Ref); s.Err == nil {
+		if s.Reply, s.Err = (TakeReply{}), nil; s.Ref.head == "" {
+			s.Err = errNoKey
+		} else {
 			sent = append(sent, s)
 		}
 	}

@@ -98,21 +98,19 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 	command(t, client, "RPUSH", torn.Ref.head, "a list")
 	// What begins like a state of ours and holds no numbers.
 	command(t, client, "SET", raising.Ref.head, letters[AlgorithmFixedWindow]+strings.Repeat("x", 400))
-	invalid := taking(t, AlgorithmSlidingLog, "invalid")
-	invalid.Request.Groups[0].Size = 0
 	unnamed := taking(t, AlgorithmSlidingLog, "unnamed")
 	unnamed.Ref = ShardRef{}
-	all := []*Section{foreign, sound, invalid, torn, unnamed, raising, taking(t, AlgorithmLeakyBucket, "another"),
+	all := []*Section{foreign, sound, torn, unnamed, raising, taking(t, AlgorithmLeakyBucket, "another"),
 		taking(t, AlgorithmSlidingLog, "sound")}
 	endpoint.TakeAll(ctx, all)
-	for i, want := range []error{ErrForeignState, nil, ErrInvalidRequest, ErrForeignState, ErrInvalidRequest,
+	for i, want := range []error{ErrForeignState, nil, ErrForeignState, ErrInvalidRequest,
 		ErrForeignState, nil, nil} {
 		if s := all[i]; !errors.Is(s.Err, want) || (s.Err == nil) != (want == nil) {
 			t.Errorf("section %d: %v, want %v", i, s.Err, want)
 		}
 	}
-	if all[1].Reply.Granted != 4 || all[6].Reply.Granted != 4 || all[7].Reply.Granted != 0 || all[7].Reply.Before != 1 {
-		t.Errorf("granted %+v, %+v, %+v", all[1].Reply, all[6].Reply, all[7].Reply)
+	if all[1].Reply.Granted != 4 || all[5].Reply.Granted != 4 || all[6].Reply.Granted != 0 || all[6].Reply.Before != 1 {
+		t.Errorf("granted %+v, %+v, %+v", all[1].Reply, all[5].Reply, all[6].Reply)
 	}
 	state := (*StateError)(nil)
 	if !errors.As(all[0].Err, &state) || state.Key != foreign.Ref.head {

@@ -1,10 +1,8 @@
 package script
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -19,16 +17,9 @@ import (
 // those of internal/majority. A read, too, writes that a participant is there.
 const VoteList = majority.Restore + 1
 
-const (
-	// MaxVoteValue is the longest value of a register, in bytes.
-	MaxVoteValue = 1 << 20
-	// MaxParticipant is the longest name of a participant, in bytes.
-	MaxParticipant = 512
-	// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes
-	// nothing else any more.
-	VoteSuccessor = "successor"
-	maxVoteMark   = 256 // bytes of a mark
-)
+// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes nothing
+// else any more.
+const VoteSuccessor = "successor"
 
 // VoteRequest is a message for one place.
 type VoteRequest struct {
@@ -45,7 +36,7 @@ type VoteRequest struct {
 	Keep  time.Duration // how long the place lives after this, from 1ms; 0: it does not end by itself
 	// Of a read. With no Participant it writes nothing; ParticipantTTL then only says whom to
 	// count.
-	Participant    string        // at most MaxParticipant bytes
+	Participant    string
 	ParticipantTTL time.Duration // how long one that was not heard of still counts, from 1ms
 	After          int           // of a list: how many records come before those that are told
 }
@@ -95,9 +86,6 @@ func (v VoteRef) keys(alone bool) []string {
 
 // Vote asks one place of a register. What the messages mean says internal/majority.
 func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteReply, error) {
-	if err := r.check(); err != nil {
-		return VoteReply{}, err
-	}
 	args := [11]string{number(int64(r.Kind)), ballotText(r.Ballot), r.Mark, r.Value,
 		number(int64(r.Known / time.Microsecond)), number(milliseconds(r.Keep)), "0",
 		r.Participant, number(int64(r.ParticipantTTL / time.Microsecond)), ref.name, number(int64(r.After))}
@@ -105,31 +93,6 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 		args[6] = "1"
 	}
 	return ask(ctx, e, &programs[voteProgram], ref.keys(r.Alone), args[:], parseVote)
-}
-
-func (r VoteRequest) check() error {
-	leastTTL := time.Duration(0)
-	if r.Participant != "" {
-		leastTTL = time.Millisecond
-	}
-	switch {
-	case r.Kind >= majority.Prepare && r.Kind <= majority.Restore && r.Ballot == (majority.Ballot{}):
-		return invalid("no ballot")
-	case r.Participant != "" && r.Kind != majority.Read:
-		return invalid("a participant in a vote of kind %d", r.Kind)
-	case !keepable(r.Keep):
-		return invalid("a register that lives %v", r.Keep)
-	}
-	return cmp.Or(within("kind of vote", r.Kind, majority.Read, VoteList), within("round", r.Ballot.Round, 0, MaxEpoch),
-		within("proposer", r.Ballot.Proposer, 0, MaxEpoch), within("bytes of a mark", len(r.Mark), 0, maxVoteMark),
-		within("bytes of a value", len(r.Value), 0, MaxVoteValue), within("time known", r.Known, 0, math.MaxInt64),
-		within("bytes of a participant", len(r.Participant), 0, MaxParticipant),
-		within("life of participants", r.ParticipantTTL, leastTTL, 100*MaxWindow))
-}
-
-// keepable reports whether a key can live for so long, where 0 is without an end.
-func keepable(keep time.Duration) bool {
-	return keep == 0 || keep >= time.Millisecond && keep <= 1000*MaxWindow
 }
 
 func ballotText(b majority.Ballot) string { return fmt.Sprintf("%016d%016d", b.Round, b.Proposer) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/record"
-	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -71,9 +70,12 @@ func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elap
 	return nil
 }
 
+// mostBytes is how long the record of a limit may be.
+const mostBytes = 1 << 20
+
 // decode is the layout that a record holds, in the one form in which this version stores it.
 func (r *Reader) decode(text string) (*shard.Layout, error) {
-	if len(text) > script.MaxVoteValue {
+	if len(text) > mostBytes {
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(text))
 	}
 	var layout shard.Layout
@@ -96,6 +98,9 @@ func (r *Reader) encode(layout *shard.Layout) (string, error) {
 		*layout = layout.Settle(0)
 	}
 	text, err := json.Marshal(layout)
+	if err == nil && len(text) > mostBytes {
+		err = fmt.Errorf("the record of the limit would have %d bytes, at most %d are stored", len(text), mostBytes)
+	}
 	return string(text), err
 }
 
