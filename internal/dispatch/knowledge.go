@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -179,20 +178,3 @@ func (sh *Shard) Believe(d *Denied) {
 
 // Over reports whether it is believed no more.
 func (d *Denied) Over(now int64) bool { return now >= d.until }
-
-// Place is what the keys of a family that lie at one place have together.
-type Place struct {
-	node  *node.Node
-	home  *Home
-	terms *Terms
-}
-
-// Place returns where the shard is.
-func (sh *Shard) Place() Place { return Place{sh.Node, sh.Home, sh.Terms.Load()} }
-
-// Usable reports whether calls for permits may be made there now: its node is in, and believed to
-// answer.
-func (p Place) Usable() bool {
-	f := p.terms.Fence
-	return (f == nil || !f.Bars(p.home.Node, p.home.Incarnation)) && p.node.Reachable(p.home.Slot)
-}

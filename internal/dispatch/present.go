@@ -69,7 +69,7 @@ func (sh *Shard) fence(t *Terms, now clock.Elapsed) clock.ServerTime {
 	switch f := t.Fence; {
 	case f == nil:
 		return 0
-	case f.Bars(sh.Site.Node, sh.Incarnation):
+	case t.bars(sh):
 		return refused
 	default:
 		return sh.serverTime(f.Until(now), now, refused)
@@ -151,7 +151,7 @@ func (sh *Shard) insist(ctx context.Context, t *Terms, before *script.TakeReply,
 	var err error
 	if before.Status == script.Fenced {
 		err = errBarred
-		if f != nil && !f.Bars(sh.Site.Node, sh.Incarnation) {
+		if f != nil && !t.bars(sh) {
 			var both sync.WaitGroup
 			if sh.Keyed { // it may well have no state: what that takes is done at the same time
 				both.Go(func() { _ = sh.Limit.Confirm(ctx, since(relied.Deadline)) })

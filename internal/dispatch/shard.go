@@ -77,7 +77,7 @@ type Env struct {
 
 	keyAsks  sync.Pool // to be used again
 	requests sync.Pool // likewise
-	parked   parking
+	parked   sync.Map  // when calls end that are parked, by the step in which they do
 }
 
 // Home is where a shard lives. The keys of a family that lie at one place share it.
@@ -243,5 +243,11 @@ func (c *call) looked(r *script.PeekReply) {
 	}
 }
 
-// Usable reports whether calls for permits may be made to the shard now.
-func (sh *Shard) Usable() bool { return sh.Place().Usable() }
+// Usable reports whether calls for permits may be made to the shard now: its node is in, and believed
+// to answer.
+func (sh *Shard) Usable() bool { return !sh.Terms.Load().bars(sh) && sh.Node.Reachable(sh.Slot) }
+
+// bars reports whether the node of a shard is known to be out.
+func (t *Terms) bars(sh *Shard) bool {
+	return t.Fence != nil && t.Fence.Bars(sh.Site.Node, sh.Incarnation)
+}

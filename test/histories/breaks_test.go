@@ -66,8 +66,7 @@ var breakages = []breakage{
 	}}},
 	{"a fence is left out", "lost", "over", 3, []limittest.Edit{
 		{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
-		{"return (f == nil || !f.Bars(",
-			"return (BROKEN || f == nil || !f.Bars("},
+		{"return !sh.Terms.Load().bars(sh) &&", "return (BROKEN || !sh.Terms.Load().bars(sh)) &&"},
 		{"|| f != nil && f.Until(sh.env", "|| !BROKEN && f != nil && f.Until(sh.env"},
 	}},
 	{"one place is a majority", "lost", "over", 18, []limittest.Edit{{
