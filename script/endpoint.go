@@ -22,7 +22,7 @@ import (
 // given to an Endpoint must not set it.
 type Endpoint struct {
 	client rueidis.Client
-	loaded [programCount]atomic.Int64 // how often the text of each script was brought
+	loaded [programCount]atomic.Bool // the text of each script was brought
 }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
@@ -85,27 +85,18 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	return clock.Sleep(ctx, pause)
 }
 
-// send makes one round trip, the first one with the full text. It makes more where the endpoint
-// does not have the script any more: restart, SCRIPT FLUSH, failover. The first call that hears of
-// that brings the text, and the others come behind it by name, up to three times. It never repeats
-// what may have been executed, and rueidis does not either: EVALSHA and EVAL are not marked as
-// retryable.
+// send makes one round trip, the first one with the full text; and another where the endpoint does
+// not have the script any more: restart, SCRIPT FLUSH, failover. It never repeats what may have been
+// executed, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
 func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	loaded := &e.loaded[p.number]
-	before := loaded.Load()
-	full := before == 0 && loaded.CompareAndSwap(0, 1)
-	for range 3 {
-		reply, err := p.read(e.client.Do(ctx, e.command(p, full, keys, args)))
-		if !noScript(err) { // else it was surely not executed
-			return reply, err
-		}
-		full = loaded.CompareAndSwap(before, before+1) // the first brings the text, the others come behind it
-		before = loaded.Load()
+	reply, err := p.read(e.client.Do(ctx, e.command(p, e.loaded[p.number].CompareAndSwap(false, true), keys, args)))
+	if noScript(err) { // it was surely not executed
+		return p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
 	}
-	return p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
+	return reply, err
 }
 
 // command is a script by name, or its full text.

@@ -96,7 +96,7 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall, load bool) {
 	known, built := make(map[*program]bool), make(rueidis.Commands, len(all))
 	for i := range all {
 		c := &all[i]
-		full := !known[c.program] && (load || e.loaded[c.program.number].Load() == 0)
+		full := !known[c.program] && (load || !e.loaded[c.program.number].Load())
 		built[i], known[c.program] = e.command(c.program, full, c.keys, c.args), true
 	}
 	var unloaded []takeCall
@@ -111,7 +111,7 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall, load bool) {
 		case err != nil:
 			fail(c.sections, err)
 		default:
-			e.loaded[c.program.number].CompareAndSwap(0, 1)
+			e.loaded[c.program.number].Store(true)
 			fail(c.sections, c.read(reply))
 		}
 	}
