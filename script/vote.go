@@ -56,7 +56,10 @@ type VoteReply struct {
 }
 
 // VoteRef names the keys of a place. The zero value names none.
-type VoteRef struct{ name, place, participants, list, pointer string }
+type VoteRef struct {
+	name, participants, list string
+	Place, Pointer           string // the key of the place itself, and that of its node's pointer
+}
 
 // VoteKey returns the keys of one place of a register, which may have any name, under the same
 // rules as [ShardKeys]. All registers of a node have the tag of its pointer, and those that move
@@ -67,21 +70,15 @@ func VoteKey(prefix, tag, group, name string) VoteRef {
 	}
 	start := prefix + "{" + tag + "}:"
 	of := group + ":" + name
-	return VoteRef{name: name, place: start + "m:" + of, participants: start + "p:" + of, list: start + "m:" + group,
-		pointer: PlacesKey(prefix, tag)}
+	return VoteRef{name: name, Place: start + "m:" + of, participants: start + "p:" + of, list: start + "m:" + group,
+		Pointer: PlacesKey(prefix, tag)}
 }
-
-// Key returns the key of the place itself.
-func (v VoteRef) Key() string { return v.place }
-
-// Pointer returns the key of the node's pointer.
-func (v VoteRef) Pointer() string { return v.pointer }
 
 func (v VoteRef) keys(alone bool) []string {
 	if alone {
-		return []string{v.place, v.participants, v.list}
+		return []string{v.Place, v.participants, v.list}
 	}
-	return []string{v.place, v.participants, v.list, v.pointer}
+	return []string{v.Place, v.participants, v.list, v.Pointer}
 }
 
 // Vote asks one place of a register. What the messages mean says internal/majority.

@@ -45,19 +45,19 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "nodes")
 		elect(t, endpoint, ref, VoteRequest{Value: "v"})
-		good, err := command(t, client, "GET", ref.Key()).ToString()
+		good, err := command(t, client, "GET", ref.Place).ToString()
 		must(t, err)
 		command(t, client, "FLUSHALL")
 		cases := [][]string{
-			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), "M2"}, {"SET", ref.Key(), "M20" + string(make([]byte, 200))},
-			{"SET", ref.Key(), "M1" + good[2:]}, {"SET", ref.Key(), "M22" + good[3:]},
-			{"SET", ref.Key(), good[:104]}, {"SET", ref.Key(), good[:105]}, {"HSET", ref.Key(), "a", "b"},
+			{"SET", ref.Place, "x"}, {"SET", ref.Place, "M2"}, {"SET", ref.Place, "M20" + string(make([]byte, 200))},
+			{"SET", ref.Place, "M1" + good[2:]}, {"SET", ref.Place, "M22" + good[3:]},
+			{"SET", ref.Place, good[:104]}, {"SET", ref.Place, good[:105]}, {"HSET", ref.Place, "a", "b"},
 			{"SET", ref.participants, "x"},
-			{"SET", ref.Pointer(), "x"}, {"SET", ref.Pointer(), " x"}, {"SET", ref.Pointer(), "run "},
-			{"HSET", ref.Pointer(), "a", "b"}, {"SET", ref.list, "x"},
+			{"SET", ref.Pointer, "x"}, {"SET", ref.Pointer, " x"}, {"SET", ref.Pointer, "run "},
+			{"HSET", ref.Pointer, "a", "b"}, {"SET", ref.list, "x"},
 		}
 		for i := 3; i < 105; i += 4 { // a column that is no number
-			cases = append(cases, []string{"SET", ref.Key(), good[:i] + "x" + good[i+1:]})
+			cases = append(cases, []string{"SET", ref.Place, good[:i] + "x" + good[i+1:]})
 		}
 		for _, words := range cases {
 			for kind := majority.Read; kind <= majority.Restore; kind++ {
@@ -78,7 +78,7 @@ func TestPlaceTimeToLive(t *testing.T) {
 	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "g", "limit")
 	expect := func(place, participants time.Duration) {
 		t.Helper()
-		if r, p := c.TTL(ref.place), c.TTL(ref.participants); r != place || p != participants {
+		if r, p := c.TTL(ref.Place), c.TTL(ref.participants); r != place || p != participants {
 			t.Errorf("the place lives %v, participants %v; want %v, %v", r, p, place, participants)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPlaceTimeToLive(t *testing.T) {
 	elect(t, endpoint, ref, VoteRequest{})
 	c.forward(time.Hour)
 	expect(0, 0)
-	if keys := c.Keys(); len(keys) != 2 || keys[0] != ref.list || keys[1] != ref.place {
+	if keys := c.Keys(); len(keys) != 2 || keys[0] != ref.list || keys[1] != ref.Place {
 		t.Errorf("%q", keys)
 	}
 }
@@ -162,7 +162,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 		keep["nodes"] != 0 || keep[VoteSuccessor] != time.Hour {
 		t.Errorf("%d records: %v", len(all), keep)
 	}
-	before, err := c.Get(key("some: 7").place)
+	before, err := c.Get(key("some: 7").Place)
 	must(t, err)
 	mark := before[strings.LastIndex(before, "none/") : len(before)-1]
 	for kind := majority.Read; kind <= majority.Restore; kind++ {
@@ -178,7 +178,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 			}
 		}
 	}
-	if after, err := c.Get(key("some: 7").place); err != nil || after != before || c.Exists(key("another").place) {
+	if after, err := c.Get(key("some: 7").Place); err != nil || after != before || c.Exists(key("another").Place) {
 		t.Errorf("%q became %q, %v", before, after, err)
 	}
 	c.forward(2 * time.Minute) // most are over by now

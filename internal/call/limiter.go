@@ -201,7 +201,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 // unasked returns the state of a limit whose shards have told nothing yet.
 func unasked(c *Target, r *limit.Routes) State {
 	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
-		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
+		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Known().Names)}
 	if f := r.Layout.Fence; f != nil {
 		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}

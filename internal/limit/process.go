@@ -105,7 +105,7 @@ func (p *Process) Close() {
 }
 
 // Mistaken returns what is wrong with the Config, if that keeps the records from being read.
-func (p *Process) Mistaken() error { return p.Nodes.Mistaken(p.Records.Book.Nodes()) }
+func (p *Process) Mistaken() error { return p.Nodes.Mistaken(p.Records.Book.Known().Names) }
 
 // Plainly returns the error, or in place of an outage what is wrong with the Config, if that is
 // what keeps every node away that is. After Close it is ErrClosed.

@@ -30,7 +30,7 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 	err := c.Register.Join(ctx)
 	if errors.Is(err, register.ErrUnreadable) || errors.Is(err, script.ErrForeignState) {
 		at := shard.Location{}
-		if names := c.Process.Records.Book.Nodes(); len(names) > 0 { // one of the places, to name in the error
+		if names := c.Process.Records.Book.Known().Names; len(names) > 0 { // one of the places, to name in the error
 			at.Node = names[0]
 		}
 		return c.FailedAt(at, err)

@@ -39,7 +39,7 @@ func Stop(c *shardlimit.Client, d time.Duration) { inside.Client(c).Clock.Stop(d
 func RememberKeys(c *shardlimit.Client, n int) { inside.Client(c).FamilyKeys = n }
 
 // RecordNodes returns the nodes that keep the records of the client's key prefix, as last heard.
-func RecordNodes(c *shardlimit.Client) []string { return inside.Client(c).Records.Book.Nodes() }
+func RecordNodes(c *shardlimit.Client) []string { return inside.Client(c).Records.Book.Known().Names }
 
 // Known returns of how many keys the process has something.
 func Known(f *shardlimit.Family) int { return inside.Family(f).Known() }

@@ -40,14 +40,14 @@ func testVotes(t *testing.T, client rueidis.Client) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		client.Do(ctx, client.B().Del().Key(ref.Key(), ref.Pointer()).Build())
+		client.Do(ctx, client.B().Del().Key(ref.Place, ref.Pointer).Build())
 		var place majority.Place
 		saved, pointer := place, ""
 		put := func(p majority.Place) {
 			place = p
-			client.Do(ctx, client.B().Del().Key(ref.Key()).Build())
+			client.Do(ctx, client.B().Del().Key(ref.Place).Build())
 			if p != (majority.Place{}) {
-				client.Do(ctx, client.B().Set().Key(ref.Key()).Value(p.Stored()).Build())
+				client.Do(ctx, client.B().Set().Key(ref.Place).Value(p.Stored()).Build())
 			}
 		}
 		marks := []string{"", "other"}
@@ -70,10 +70,10 @@ func testVotes(t *testing.T, client rueidis.Client) {
 				}
 			case 4:
 				pointer = rapid.SampledFrom([]string{run, "before"}).Draw(t, "pointer")
-				client.Do(ctx, client.B().Set().Key(ref.Pointer()).Value(pointer+" x").Build())
+				client.Do(ctx, client.B().Set().Key(ref.Pointer).Value(pointer+" x").Build())
 			case 5:
 				pointer = ""
-				client.Do(ctx, client.B().Del().Key(ref.Pointer()).Build())
+				client.Do(ctx, client.B().Del().Key(ref.Pointer).Build())
 			}
 			alone := rapid.IntRange(0, 4).Draw(t, "alone") == 0
 			keep := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "keep")
@@ -96,12 +96,12 @@ func testVotes(t *testing.T, client rueidis.Client) {
 				t.Fatalf("%+v: answered %+v, want %+v", m, got.Answer, want)
 			}
 			marks = append(marks, got.Mark)
-			text, err := client.Do(ctx, client.B().Get().Key(ref.Key()).Build()).ToString()
+			text, err := client.Do(ctx, client.B().Get().Key(ref.Place).Build()).ToString()
 			if err != nil && !rueidis.IsRedisNil(err) || place == (majority.Place{}) && text != "" ||
 				place != (majority.Place{}) && text != place.Stored() {
 				t.Fatalf("%+v: stored %q, want %+v (%v)", m, text, place, err)
 			}
-			ms, err := client.Do(ctx, client.B().Pttl().Key(ref.Key()).Build()).AsInt64()
+			ms, err := client.Do(ctx, client.B().Pttl().Key(ref.Place).Build()).AsInt64()
 			if lives := (time.Duration(max(ms, 0)) * time.Millisecond).Round(time.Hour); err != nil ||
 				text != "" && m.Kind != majority.Read && got.OK && lives != keep { // 0: it does not end by itself
 				t.Fatalf("%+v: it lives %v, want %v (%v)", m, lives, keep, err)

@@ -233,7 +233,7 @@ func (f *Fence) anew() majority.Membership {
 	for _, n := range f.env.Nodes.Roster().All() {
 		names = append(names, n.Name)
 	}
-	for _, p := range f.env.Book.Nodes() {
+	for _, p := range f.env.Book.Known().Names {
 		if !slices.Contains(names, p) {
 			names = append(names, p)
 		}

@@ -92,7 +92,7 @@ func (f *Fence) watch(ctx context.Context) {
 			// it does not answer either, or does after all, when it is asked now
 		case away && silent > 0:
 			f.move(ctx, func(m members, held time.Duration) (members, error) {
-				return m.PutOut(n.Name, held, f.env.Book.Nodes())
+				return m.PutOut(n.Name, held, f.env.Book.Known().Names)
 			})
 		default:
 			f.move(ctx, func(m members, held time.Duration) (members, error) {

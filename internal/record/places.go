@@ -156,9 +156,6 @@ func (b *Book) Places(ctx context.Context) (*Places, error) {
 // Known returns where the records are, as last heard.
 func (b *Book) Known() *Places { return b.known.Load() }
 
-// Nodes are the names of the nodes that keep the records.
-func (b *Book) Nodes() []string { return b.Known().Names }
-
 // follow notes later places.
 func (b *Book) follow(p *Places) {
 	for {

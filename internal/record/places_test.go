@@ -132,7 +132,7 @@ func TestForeignValues(t *testing.T) {
 				w[name].Do([]string{"DEL", key})
 				w[name].Do(append([]string{foreign[0], key}, foreign[1:]...))
 			}
-			key := limit(b).mustSit(t).ref.Key()
+			key := limit(b).mustSit(t).ref.Place
 			put("a", pointer)
 			put("b", key)
 			if got := read(t, limit(b)); got.Value != "v" {

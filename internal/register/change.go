@@ -28,7 +28,7 @@ func (r *Register) Join(ctx context.Context) error {
 	case errors.Is(err, ErrUnreadable) || errors.Is(err, script.ErrForeignState):
 		return err
 	}
-	if mistaken := r.env.Nodes.Mistaken(r.env.Book.Nodes()); mistaken != nil && ctx.Err() == nil {
+	if mistaken := r.env.Nodes.Mistaken(r.env.Book.Known().Names); mistaken != nil && ctx.Err() == nil {
 		return mistaken
 	}
 	r.warn("limiter is not declared yet", "err", err)
