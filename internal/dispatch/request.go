@@ -16,13 +16,12 @@ import (
 // again, except for a slow call, and after its context has ended or the watchdog has given it up:
 // then a late reply still belongs to it.
 type request struct {
-	queue     *sendQueue // nil for a slow call
-	sections  []*section // those of the call under way; behind them others to be used again
-	asks      []*script.Section
-	endpoints []*Shard // see perEndpoint
-	load      int      // of the sections, as maxLoad counts it
-	began     int64    // when it was sent
-	failed    bool     // without a good answer
+	queue    *sendQueue // nil for a slow call
+	sections []*section // those of the call under way; behind them others to be used again
+	asks     []*script.Section
+	load     int   // of the sections, as maxLoad counts it
+	began    int64 // when it was sent
+	failed   bool  // without a good answer
 	summary
 	watchdog
 }
@@ -52,7 +51,6 @@ func (req *request) clear() {
 		s.shard, s.batch, s.key, s.terms = nil, nil, nil, nil
 	}
 	clear(req.asks)
-	clear(req.endpoints)
 	req.sections = req.sections[:0]
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
@@ -195,10 +193,11 @@ func (req *request) call(ctx context.Context) (received int64) {
 	}
 	n.Scripts.TakeAll(ctx, req.asks)
 	received = n.Finish(ctx, req.verdict(first))
-	req.endpoints = req.perEndpoint(req.endpoints[:0])
-	for _, sh := range req.endpoints[1:] {
-		sh.Node.Heard(sh.Slot, req.verdict(sh))
-	}
+	req.eachEndpoint(func(sh *Shard) {
+		if sh != first {
+			sh.Node.Heard(sh.Slot, req.verdict(sh))
+		}
+	})
 	for _, s := range req.sections {
 		if s.Err == nil {
 			s.learn(&call{n, s.shard, telemetry.Take}, received)
@@ -222,15 +221,15 @@ func (req *request) verdict(sh *Shard) (err error) {
 	return err
 }
 
-// perEndpoint appends a shard of each part of the node that fails by itself, the first section's
-// first.
-func (req *request) perEndpoint(shards []*Shard) []*Shard {
-	for _, s := range req.sections {
-		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
-			shards = append(shards, s.shard)
+// eachEndpoint does something with the first shard of each part of the node that fails by itself.
+func (req *request) eachEndpoint(do func(*Shard)) {
+	for i, s := range req.sections {
+		if !slices.ContainsFunc(req.sections[:i], func(o *section) bool {
+			return s.shard.Node.Together(o.shard.Slot, s.shard.Slot)
+		}) {
+			do(s.shard)
 		}
 	}
-	return shards
 }
 
 // answer answers everybody, but those whose shard has no state: they go on by themselves.
@@ -256,9 +255,7 @@ func (req *request) giveUp() {
 	cause := node.ErrAway
 	if req.sections[0].sent.Load() {
 		cause = context.DeadlineExceeded
-		for _, sh := range req.perEndpoint(nil) { // the call may come back just now, and has a list of its own
-			sh.Node.Heard(sh.Slot, cause)
-		}
+		req.eachEndpoint(func(sh *Shard) { sh.Node.Heard(sh.Slot, cause) })
 	}
 	for _, s := range req.sections {
 		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard
