@@ -28,7 +28,7 @@ type Endpoint struct {
 // NewEndpoint returns an Endpoint over client, which must outlive it.
 func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
 
-var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
+var errNoKey = invalid("a shard without a name")
 
 // probeText writes a key that is gone a second later.
 const probeText = "return redis.pcall('SET', KEYS[1], '1', 'PX', 1000)"

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/majority"
 )
 
 // proposal is one for a sliding log.
@@ -80,13 +78,11 @@ func TestInvalidRequests(t *testing.T) {
 	endpoint, ctx, p := NewEndpoint(nil), t.Context(), proposal(t, 1, 10, time.Second) // nil: nothing may be sent
 	_, taken := endpoint.Take(ctx, ShardRef{}, &TakeRequest{Proposal: p})
 	_, settled := endpoint.Settle(ctx, ShardRef{}, SettleRequest{Back: 1})
-	_, inBraces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))
-	_, tagless := endpoint.Vote(ctx, VoteKey("a", "", "g", "limit"), VoteRequest{Kind: majority.Read})
-	_, pointed := endpoint.Places(ctx, PlacesKey("", ""), PlacesRequest{})
+	_, seen := endpoint.Peek(ctx, ShardRef{})
 	_, late := endpoint.Reserve(ctx, ShardKeys("", "t", "limit"),
 		&ReserveRequest{Proposal: p, Permits: 1, MinDelay: 2, MaxDelay: 1})
 	_, slow := Terms{Epoch: 1, Target: 1, Window: MaxWindow, Algorithm: AlgorithmTokenBucket, Burst: 11}.Proposal()
-	for i, err := range []error{taken, settled, inBraces, tagless, pointed, late, slow} {
+	for i, err := range []error{taken, settled, seen, late, slow} {
 		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
 			t.Errorf("%d: %v", i, err)
 		}

@@ -1,7 +1,5 @@
 package script
 
-import "strings"
-
 // ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].
 type ShardRef struct {
@@ -16,12 +14,8 @@ type Space ShardRef
 
 // Space returns where shards lie that count by this algorithm. prefix must not hold braces; tag is
 // the hash tag that puts all keys of a shard into one slot, not empty and without braces;
-// incarnation is that of their node, "" for shards without. Where prefix or tag are not so, or the
-// algorithm is not one of ours, the zero Space comes back.
+// incarnation is that of their node, "" for shards without.
 func (a Algorithm) Space(prefix, tag, incarnation string) Space {
-	if a >= algorithms || !taggable(prefix, tag) {
-		return Space{}
-	}
 	start := prefix + "{" + tag + "}"
 	if incarnation != "" {
 		start += "f" + incarnation + ":"
@@ -77,8 +71,4 @@ func (s ShardRef) Ledger() string {
 		return ""
 	}
 	return s.head[:s.kind] + "b" + s.head[s.kind:]
-}
-
-func taggable(prefix, tag string) bool {
-	return tag != "" && !strings.ContainsAny(tag, "{}") && !strings.ContainsAny(prefix, "{}")
 }

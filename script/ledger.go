@@ -26,7 +26,10 @@ func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) 
 
 func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) {
 	var n [4]int64
-	if err := counts(p, reply, n[:], 1); err != nil {
+	if len(reply) != len(n)+1 {
+		return LedgerReply{}, malformed(p, "wrong length")
+	}
+	if err := counts(p, reply[:len(n)], n[:], nil); err != nil {
 		return LedgerReply{}, err
 	}
 	fields, err := reply[len(n)].AsStrMap()

@@ -42,7 +42,7 @@ func parsePeek(p *program, reply []rueidis.RedisMessage) (PeekReply, error) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
-	if err := counts(p, reply, numbers, 0); err != nil {
+	if err := counts(p, reply, numbers, nil); err != nil {
 		return PeekReply{}, err
 	}
 	if n[0] > int64(OK) {

@@ -9,14 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys]; "": there is
-// none.
-func PlacesKey(prefix, tag string) string {
-	if !taggable(prefix, tag) {
-		return ""
-	}
-	return prefix + "{" + tag + "}:p"
-}
+// PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys].
+func PlacesKey(prefix, tag string) string { return prefix + "{" + tag + "}:p" }
 
 // PlacesRequest reads the pointer of a node or, with a Text, writes it.
 type PlacesRequest struct {
@@ -46,10 +40,7 @@ func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (Pla
 func parsePlaces(p *program, reply []rueidis.RedisMessage) (PlacesReply, error) {
 	var n [4]int64
 	var texts [2]string
-	if err := counts(p, reply, n[:], len(texts)); err != nil {
-		return PlacesReply{}, err
-	}
-	if err := readTexts(p, reply[len(n):], texts[:]); err != nil {
+	if err := counts(p, reply, n[:], texts[:]); err != nil {
 		return PlacesReply{}, err
 	}
 	if n[1] > 1 || n[2] > maxTime/second {

@@ -98,10 +98,9 @@ func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	return nil
 }
 
-// counts reads a reply of len(dst) integers, none of them negative, in front of so many other
-// elements.
-func counts(p *program, reply []rueidis.RedisMessage, dst []int64, others int) error {
-	if len(reply) != len(dst)+others {
+// counts reads a reply of integers, none of them negative, and of texts behind them.
+func counts(p *program, reply []rueidis.RedisMessage, dst []int64, texts []string) error {
+	if len(reply) != len(dst)+len(texts) {
 		return malformed(p, "wrong length")
 	}
 	if err := integers(p, reply, dst); err != nil {
@@ -110,13 +109,9 @@ func counts(p *program, reply []rueidis.RedisMessage, dst []int64, others int) e
 	if !natural(dst) {
 		return malformed(p, "out of range")
 	}
-	return nil
-}
-
-// readTexts reads elements that are texts.
-func readTexts(p *program, reply []rueidis.RedisMessage, dst []string) (err error) {
-	for i := range dst {
-		if dst[i], err = reply[i].ToString(); err != nil {
+	for i := range texts {
+		var err error
+		if texts[i], err = reply[len(dst)+i].ToString(); err != nil {
 			return malformed(p, "a text is none")
 		}
 	}

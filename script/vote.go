@@ -55,7 +55,7 @@ type VoteReply struct {
 	Moved        bool  // the place takes nothing any more: see VoteSuccessor
 }
 
-// VoteRef names the keys of a place. The zero value names none.
+// VoteRef names the keys of a place.
 type VoteRef struct {
 	name, participants, list string
 	Place, Pointer           string // the key of the place itself, and that of its node's pointer
@@ -65,9 +65,6 @@ type VoteRef struct {
 // rules as [ShardKeys]. All registers of a node have the tag of its pointer, and those that move
 // together the same group.
 func VoteKey(prefix, tag, group, name string) VoteRef {
-	if !taggable(prefix, tag) {
-		return VoteRef{}
-	}
 	start := prefix + "{" + tag + "}:"
 	of := group + ":" + name
 	return VoteRef{name: name, Place: start + "m:" + of, participants: start + "p:" + of, list: start + "m:" + group,
@@ -97,10 +94,7 @@ func ballotText(b majority.Ballot) string { return fmt.Sprintf("%016d%016d", b.R
 func parseVote(p *program, reply []rueidis.RedisMessage) (VoteReply, error) {
 	var n [8]int64
 	var texts [4]string
-	if err := counts(p, reply, n[:], len(texts)); err != nil {
-		return VoteReply{}, err
-	}
-	if err := readTexts(p, reply[len(n):], texts[:]); err != nil {
+	if err := counts(p, reply, n[:], texts[:]); err != nil {
 		return VoteReply{}, err
 	}
 	promised, sound := voteBallot(texts[0])
