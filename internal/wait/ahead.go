@@ -37,11 +37,11 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		return false, retry
 	}
 	for {
-		long, early := time.Duration(due-c.Process.Now()), q.early(r)
-		if early {
+		long := min(time.Duration(due-c.Process.Now()), longestNap(r.Limit.Per))
+		if q.early(r) {
 			long = min(long, shortNap(r))
 		}
-		poked := q.nap(long)
+		q.nap(long)
 		head, changes := q.first(n)
 		switch {
 		case head != w || q.ctx.Err() != nil || changes != restarts:
@@ -52,7 +52,7 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		case c.Process.Now() >= due:
 			q.hand(d, false)
 			return true, 0
-		case early || poked: // what came back may be enough beside what is reserved
+		default: // what came back, or was forgotten elsewhere, may be enough beside what is reserved
 			var now call.Decision
 			q.member.ForgetDenials(r)
 			if err := q.member.AtOnce(q.ctx, r, n, false, c.Process.Now(), 0, &now); err == nil && now.Allowed {

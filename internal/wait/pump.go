@@ -292,8 +292,8 @@ func (q *queue) dismissHopeless(r *limit.Routes, next int64) {
 			wanted += w.N
 			continue
 		}
-		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
-			limit.ErrWaitTooLong, time.Duration(next-q.member.Target.Process.Now()), wanted))
+		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s%s", limit.ErrWaitTooLong,
+			time.Duration(next-q.member.Target.Process.Now()), inFront(wanted)))
 		if wanted == 0 {
 			q.wakeLocked()
 			return

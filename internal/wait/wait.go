@@ -209,6 +209,14 @@ func (q *queue) NotBefore() int64 {
 	return q.notBefore
 }
 
+// inFront tells of those who are served before.
+func inFront(permits int64) string {
+	if permits == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %d permits are wanted before", permits)
+}
+
 // join puts a caller in line behind those who came before, unless these make it certain that its
 // deadline passes first: no window admits more than the limit.
 func (q *queue) join(p Place) (*waiter, error) {
@@ -221,7 +229,7 @@ func (q *queue) join(p Place) (*waiter, error) {
 		before = before.Prev()
 	}
 	if p.Deadline != 0 && !q.inTime(wanted, p.Deadline, of) {
-		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-p.N)
+		return nil, fmt.Errorf("%w%s", limit.ErrWaitTooLong, inFront(wanted-p.N))
 	}
 	w := &waiter{Place: p, done: make(chan error, 1)}
 	q.wanted, q.patient = q.wanted+p.N, q.patient || p.Patient
