@@ -107,5 +107,8 @@ if closed == 0 and not as_proposed then
 end
 if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
   renew = true
+  if window ~= had[2] or target ~= had[4] then
+    contended = 0 -- the parts of participants, and what they owe, are of another limit
+  end
   reshape()
 end
