@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,8 @@ func (o *owned) Close() {
 type conn struct {
 	net.Conn
 	of    *owned
-	heard atomic.Bool // the server has said something
+	spoke atomic.Bool // this process has said something
+	heard atomic.Bool // the server has
 }
 
 // lastWord is how long a server that ends a connection is listened to.
@@ -87,13 +89,21 @@ const lastWord = 100 * time.Millisecond
 
 var errWantsTLS = errors.New("the server answers with an alert of TLS")
 
-// Read reads. A server that wants TLS may say so.
+// unasked is what a server says that has no connection left, before it hangs up.
+var unasked = []byte("-ERR max number of clients")
+
+// Read reads. A server that wants TLS may say so. What a server says unasked is an error: rueidis
+// would take it for a reply, and panic if it has asked nothing yet.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
-		if bytes.HasPrefix(b[:n], []byte{0x15, 0x03}) {
+		switch said := b[:n]; {
+		case bytes.HasPrefix(said, []byte{0x15, 0x03}):
 			return 0, errWantsTLS
+		case !c.spoke.Load() || bytes.HasPrefix(said, unasked):
+			line, _, _ := bytes.Cut(said, []byte("\r"))
+			return 0, fmt.Errorf("the server refuses the connection: %.100q", bytes.TrimPrefix(line, []byte("-")))
 		}
 	}
 	return n, err
@@ -101,6 +111,7 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write writes. A server may refuse the certificate of a client that has spoken already.
 func (c *conn) Write(b []byte) (int, error) {
+	c.spoke.Store(true)
 	n, err := c.Conn.Write(b)
 	if err != nil && !c.heard.Load() {
 		_ = c.SetReadDeadline(time.Now().Add(lastWord))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 	now := e.node.env.Clock.Now()
 	news := e.breaker.broke(now)
+	if last := e.cause.Load(); last != nil && errors.Is(err, net.ErrClosed) && now-last.at < int64(BreakerMaxPause) {
+		err = last.err // for which this process hung up: see hangUp
+	}
 	e.cause.Store(&failure{err, now})
 	mistake := e.node.blame(about, err)
 	text, said := script.Said(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,5 +155,39 @@ func TestNoConnectionOutlivesItsClient(t *testing.T) {
 	}
 	if err := (<-dialled).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the connection that was being made is open: %v", err)
+	}
+}
+
+// What a server says before it was asked anything is no reply: rueidis would panic. Nor is that it
+// has no connection left.
+func TestWhatAServerSaysUnaskedIsAnError(t *testing.T) {
+	const full = "-ERR max number of clients reached\r\n"
+	for _, c := range []struct {
+		asked      bool
+		said, want string
+	}{
+		{false, full, "ERR max number of clients reached"},
+		{false, "+OK\r\n", "+OK"},
+		{true, full, "ERR max number of clients reached"},
+		{true, "-NOAUTH\r\n", ""},
+	} {
+		server, made := net.Pipe()
+		client := (&owned{conns: make(map[*conn]bool)}).own(made)
+		go func() {
+			if c.asked {
+				_, _ = server.Read(make([]byte, 4))
+			}
+			_, _ = server.Write([]byte(c.said))
+			_ = server.Close()
+		}()
+		if c.asked {
+			_, _ = client.Write([]byte("PING"))
+		}
+		heard, err := client.Read(make([]byte, 100))
+		if c.want == "" && (err != nil || heard != len(c.said)) ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("asked %v, said %q: %d bytes, %v", c.asked, c.said, heard, err)
+		}
+		_ = client.Close()
 	}
 }

@@ -211,13 +211,14 @@ func answering(t *testing.T, answer string) string {
 func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	t.Parallel()
 	full := redistest.Standalone(t, redistest.Args("--maxclients", "1")).Addr()
-	for name, addr := range map[string]string{"no room": full, "nothing": answering(t, "")} {
+	for addr, cause := range map[string]string{full: "ERR max number of clients reached",
+		answering(t, ""): "it may want TLS, or have no connection left (maxclients)"} {
 		f := alone(t, rueidis.ClientOption{InitAddress: []string{addr}})
 		_, err := f.Client(t).Open(t.Context(), "l")
 		if text := err.Error(); !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(text, "\n") ||
 			!strings.HasPrefix(text, "shardlimit: node n: ") ||
-			!strings.Contains(text, "it may want TLS, or have no connection left (maxclients)") {
-			t.Errorf("%s: %v", name, err)
+			!strings.Contains(text, cause) {
+			t.Errorf("%v, want %q", err, cause)
 		}
 	}
 }
