@@ -30,8 +30,15 @@ func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: cli
 
 var errNoKey = invalid("a shard without a name")
 
-// probeText writes a key that is gone a second later.
-const probeText = "return redis.pcall('SET', KEYS[1], '1', 'PX', 1000)"
+// probeText writes a key that is gone a second later, by the commands that every take needs.
+const probeText = `for _, command in ipairs({{'TIME'}, {'SET', KEYS[1], '1', 'PX', '1000'}, {'GET', KEYS[1]},
+  {'GETRANGE', KEYS[1], '0', '0'}, {'SETRANGE', KEYS[1], '0', '1'}, {'PEXPIRE', KEYS[1], '1000'}}) do
+  local done = redis.pcall(unpack(command))
+  if type(done) == 'table' and done.err then
+    return done
+  end
+end
+return 1`
 
 // Probe has a script write a key of a tag. It tells whether the endpoint carries out what takes
 // need: one that is full, or has become a replica, is still read.

@@ -65,6 +65,10 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 		option.Username, option.Password = "no-"+denied, "any"
 		client, err := rueidis.NewClient(option)
 		must(t, err)
+		needed := slices.Contains([]string{"GET", "GETRANGE", "PEXPIRE", "SET", "SETRANGE", "TIME"}, denied)
+		if err := NewEndpoint(client).Probe(t.Context(), "", "t"); (err != nil) != needed {
+			t.Errorf("%s: the probe says %v", denied, err)
+		}
 		for a := range algorithms {
 			if strings.Contains(a.programOf(takeProgram).text+a.programOf(dropProgram).text, "'"+denied+"'") {
 				try(denied, a, NewEndpoint(client), []string{"PING"}, []string{"PING"})
