@@ -2,6 +2,8 @@ package limit
 
 import (
 	"fmt"
+	"sync"
+	"time"
 	"unique"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -13,7 +15,17 @@ import (
 type Family struct {
 	Of *Core // holds the declaration; has no permits of its own
 
-	plans keyPlans
+	plans  keyPlans
+	losses sync.Map // by node: when a key was last found to be lost there
+}
+
+// quiet is after how long without another key that a node has lost the log is told of one again.
+const quiet = 5 * time.Second
+
+// hears reports whether it is news that a node has lost a key: it loses all of them at once.
+func (f *Family) hears(node string, now int64) bool {
+	last, heard := f.losses.Swap(node, now)
+	return !heard || now-last.(int64) > int64(quiet)
 }
 
 // Terms returns the terms of a limit that comes with calls. After an error the record is looked at:

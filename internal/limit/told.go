@@ -135,7 +135,7 @@ func (c listener) Learned(sh *dispatch.Shard, n dispatch.News) {
 		// again.
 		c.Record().Soon()
 	}
-	if n.Status == script.Lost {
+	if n.Status == script.Lost && (c.Family == nil || c.Family.hears(sh.Site.Node, c.Process.Now())) {
 		c.Process.Config.Logger.Warn("shard had lost its memory",
 			"limiter", c.Title(), "shard", sh.Tag(), "node", sh.Site.Node)
 	}
