@@ -37,7 +37,7 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		return false, retry
 	}
 	for {
-		long := min(time.Duration(due-c.Process.Now()), longestNap(r.Limit.Per))
+		long := min(time.Duration(due-c.Process.Now()), max(PumpNap, longestNap(r.Limit.Per)))
 		if q.early(r) {
 			long = min(long, shortNap(r))
 		}
