@@ -93,12 +93,8 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 		}
 	}
 	at, only := ft.Layout.Keys.OnlyOf("", c.ID)
-	if only {
-		f.plans.mu.Lock()
-		defer f.plans.mu.Unlock()
-		if p := f.plans.of(ft)[keyPlan{at, came}]; p != nil {
-			return p, nil
-		}
+	if p := f.known(ft, keyPlan{at, came}); only && p != nil {
+		return p, nil
 	}
 	layout, err := ft.Layout.ForKey(c.ID, came)
 	if err != nil {
@@ -106,14 +102,22 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	}
 	p, err := c.plan(layout)
 	if err == nil && only {
-		f.plans.at[keyPlan{at, came}] = p
 		if came == (shard.Terms{}) {
-			if p.Account = f.account(p); p.Account != nil {
-				f.plans.offer(at, p)
-			}
+			p.Account = f.account(p)
 		}
+		f.plans.remember(ft, keyPlan{at, came}, p)
 	}
 	return p, err
+}
+
+// known returns the plan of keys that is remembered; nil: there is none, or its node turned out to
+// be called otherwise.
+func (f *Family) known(ft *Routes, which keyPlan) *Plan {
+	p := f.plans.of(ft, which)
+	if p == nil || p.Account != nil && p.Account.Shard.Node != f.Of.Process.Nodes.Node(which.at.Node) {
+		return nil
+	}
+	return p
 }
 
 // account returns the account for keys that lie where the plan says; nil if each needs its own.
@@ -132,16 +136,10 @@ func (f *Family) account(p *Plan) *dispatch.Account {
 // the key needs a Core.
 func (f *Family) PlanOfKey(ft *Routes, prefix, key string) *Plan {
 	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
-	plain := f.plans.plain.Load()
-	if !only || plain == nil || plain.from != ft || plain.at[at] == nil {
-		return nil
+	if p := f.known(ft, keyPlan{at: at}); only && p != nil && p.Account != nil {
+		return p
 	}
-	p := plain.at[at]
-	if p.Account.Shard.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
-		f.plans.forget(plain)
-		return nil
-	}
-	return p
+	return nil
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

@@ -2,10 +2,8 @@ package limit
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -118,16 +116,9 @@ func (of *Subject) home(to shard.Site) *dispatch.Home {
 // keyPlans are the plans of keys with a single shard, by where that is and what comes with their
 // calls, under the family's routes.
 type keyPlans struct {
-	mu    sync.Mutex
-	from  *Routes
-	at    map[keyPlan]*Plan
-	plain atomic.Pointer[plainPlans] // most calls read no others, and take no lock
-}
-
-// plainPlans are those with an Account. They never change.
-type plainPlans struct {
+	mu   sync.RWMutex
 	from *Routes
-	at   map[shard.Location]*Plan
+	at   map[keyPlan]*Plan
 }
 
 type keyPlan struct {
@@ -139,29 +130,22 @@ type keyPlan struct {
 // the limits that come with calls.
 const mostKeyPlans = 4096
 
-// of returns the plans under the family's routes. k.mu is held.
-func (k *keyPlans) of(from *Routes) map[keyPlan]*Plan {
+// of returns a plan under the family's routes; nil: none is remembered.
+func (k *keyPlans) of(from *Routes, which keyPlan) *Plan {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.from != from {
+		return nil
+	}
+	return k.at[which]
+}
+
+// remember keeps a plan under the family's routes.
+func (k *keyPlans) remember(from *Routes, which keyPlan, p *Plan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.from != from || len(k.at) >= mostKeyPlans {
 		k.from, k.at = from, make(map[keyPlan]*Plan)
 	}
-	return k.at
-}
-
-// forget has all plans made anew, unless they were since these were found.
-func (k *keyPlans) forget(found *plainPlans) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.plain.CompareAndSwap(found, nil) {
-		k.from = nil
-	}
-}
-
-// offer has calls for keys at a place find their plan. k.mu is held.
-func (k *keyPlans) offer(at shard.Location, p *Plan) {
-	all := make(map[shard.Location]*Plan)
-	if old := k.plain.Load(); old != nil && old.from == k.from {
-		maps.Copy(all, old.at)
-	}
-	all[at] = p
-	k.plain.Store(&plainPlans{k.from, all})
+	k.at[which] = p
 }
