@@ -35,7 +35,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case c.Process.Now() >= r.due:
 		return nil
 	}
-	if err := c.settle(ctx, &r.Decision, 0, true); !errors.Is(err, limit.ErrSettled) {
+	if err := c.settle(ctx, &r.Decision, settlement{unpaid: true}); !errors.Is(err, limit.ErrSettled) {
 		return err
 	}
 	return nil

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,12 @@ const leastReturn = time.Second
 func (l *Limiter) Settle(ctx context.Context, d *Decision, used int64) error {
 	c := l.Hold().Target
 	defer c.Release()
-	return c.settle(ctx, d, used, false)
+	return c.settle(ctx, d, settlement{used: used})
 }
 
-// settle does what Settle does. unpaid keeps the participant's credit from having what comes back.
-func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid bool) error {
+// settle does what Settle does, for a settlement that says what was used.
+func (c *Target) settle(ctx context.Context, d *Decision, s settlement) error {
+	used := s.used
 	switch {
 	case c.Process.Closed.Load():
 		return limit.ErrClosed
@@ -55,8 +57,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
 	defer cancel()
-	s := settlement{target: c, used: used, unpaid: unpaid, by: d.Target,
-		keep: c.LimitNow().Memory() + time.Second}
+	s.target, s.by, s.keep = c, d.Target, cmp.Or(s.keep, c.LimitNow().Memory()+time.Second)
 	if d.key != "" {
 		s.by = c
 	}
@@ -85,8 +86,8 @@ type settlement struct {
 	target *Target
 	by     *Target // what made the decision; nil: another process did
 	used   int64
-	unpaid bool
-	keep   time.Duration // for how long it is remembered
+	unpaid bool          // the participant's credit does not have what comes back
+	keep   time.Duration // for how long it is remembered; 0: for as long as the grant can count
 	mark   string        // the name of the decision
 }
 
@@ -312,7 +313,7 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told boo
 // GiveBackAll returns the parts of a decision that did not come to anything. It tells how many
 // permits came back, and how many could not be returned. It does not heed the caller's context, as
 // the permits would be lost, and takes at most as long as a call may take, or a second if that is
-// longer. unpaid is as in settle.
+// longer. unpaid is as in settlement.
 func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	if d.Granted == 0 {
 		return 0, 0

@@ -72,16 +72,6 @@ func (s *Slot) until() clock.Elapsed {
 	return s.asked + clock.Elapsed(s.window)
 }
 
-// settlement returns what settles the slot, and what of the shard it has; nil: no shard counts it.
-func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.Part) {
-	t = settlement{target: s.member.Target, by: s.member.Target}
-	t.keep = min(t.target.LimitNow().Memory()+time.Second, 2*releaseAgain)
-	if s.d.rarely().engine == nil {
-		parts = t.parts(ctx, &s.d)
-	}
-	return t, parts
-}
-
 // lost ends the slot.
 func (s *Slot) lost() error {
 	s.ended, s.over, s.window = s.member.Target.Process.Now(), true, 0
@@ -104,13 +94,7 @@ func (s *Slot) Release(ctx context.Context) (err error) {
 	case now >= s.ended+int64(releaseAgain):
 		return limit.ErrSlotLost
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
-	defer cancel()
-	if t, parts := s.settlement(ctx); len(parts) > 0 {
-		err = t.giveBack(ctx, parts, 1)
-	} else if s.d.rarely().engine != nil {
-		err = s.d.settleHere(0)
-	}
+	err = c.settle(ctx, &s.d, settlement{keep: min(c.LimitNow().Memory()+time.Second, 2*releaseAgain)})
 	if errors.Is(err, limit.ErrSettled) {
 		err = nil
 	}
@@ -135,10 +119,10 @@ func (s *Slot) Extend(ctx context.Context) (err error) {
 	defer cancel()
 	r, _ := c.InUse(ctx)
 	window := c.LimitOf(r).Per
-	if t, parts := s.settlement(ctx); len(parts) > 0 {
-		err = s.renew(ctx, t, parts[0], r, since)
-	} else {
+	if s.d.rarely().engine != nil || len(s.d.parts()) == 0 {
 		err = s.retake(ctx, r, since)
+	} else {
+		err = s.renew(ctx, s.d.partsIn(c)[0], r, since)
 	}
 	if err == nil {
 		s.asked, s.window = now, window
@@ -167,14 +151,13 @@ func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
 
 // renew charges a permit dated now, and then gives back the one that the slot has. So another one
 // need not be free, and at each instant the log holds one for the slot.
-func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
+func (s *Slot) renew(ctx context.Context, was dispatch.Part, r *limit.Routes, since int64) error {
 	c := s.member.Target
-	of, old := c.LimitOf(r), t.forShard(was.Account, 0).SettleRequest
 	acc, err := follow(ctx, c, r, was.Account)
 	if err != nil {
 		return err
 	}
-	charged, err := acc.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
+	charged, err := acc.Settle(ctx, script.SettleRequest{Charge: 1, Owed: c.LimitOf(r).Owed()})
 	if err != nil {
 		return c.Failed(acc.Shard, err)
 	}
@@ -189,10 +172,10 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 		c.HandBack(ctx, d, since, false)
 		return c.Failed(acc.Shard, errMoved)
 	}
-	old.Back, old.At = 1, was.At
-	back, err := was.Account.Settle(ctx, old)
-	gone := back.Back == 0
-	if err != nil {
+	back, errs := settleAll(ctx, c, []dispatch.Settlement{
+		{Account: was.Account, SettleRequest: script.SettleRequest{Back: 1, At: was.At}}})
+	gone := back[0].Back == 0
+	if errs[0] != nil {
 		gone = c.Process.Clock.Elapsed() >= s.until()
 	}
 	if gone {
