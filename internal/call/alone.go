@@ -226,9 +226,7 @@ func (a *asking) left(ask *dispatch.KeyAsk) func(dispatch.Part) {
 			of := f.keys.hold(f, key, nil)
 			defer of.Release()
 			of.Known()
-			if lost := of.GiveBack([]dispatch.Part{part}); lost > 0 {
-				c.Process.Telemetry.Lost(c.Metrics, lost)
-			}
+			of.GiveBack([]dispatch.Part{part})
 		}) { // after Close
 			c.Process.Telemetry.Lost(c.Metrics, part.N)
 		}

@@ -77,7 +77,7 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 	case b.answered:
 		failure = errTooFew
 	case !errors.Is(failure, errTooFew):
-		failure = &awayError{failure}
+		failure = &partError{failure}
 	}
 	return Decision{}, 0, b.failed(ctx, failure)
 }
@@ -158,7 +158,8 @@ func offerOf(found *dispatch.Sight) forecast.Offer {
 	return o
 }
 
-// partError is why a shard could not be booked, so that the others are tried.
+// partError is why a shard could not be booked, so that the others are tried. If none could, the
+// outage policy decides.
 type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
@@ -173,11 +174,6 @@ func (b *Booking) failed(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// awayError is why no shard could be booked; the outage policy decides.
-type awayError struct{ cause error }
-
-func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
 
 // IsRefusal reports whether an error of Reserve means that the permits are not to be had.
 func IsRefusal(err error) bool {

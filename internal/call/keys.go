@@ -177,19 +177,11 @@ func (p *keyPart) dropOne() {
 		delete(p.denied, k)
 		return
 	}
-	p.drop(func(*Target) bool { return true }, 1)
-}
-
-// drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
-func (p *keyPart) drop(may func(*Target) bool, most int) {
 	for k, c := range p.targets {
-		if most == 0 {
-			return
-		}
-		if c.uses == 0 && may(c) {
+		if c.uses == 0 {
 			delete(p.targets, k)
 			p.idle--
-			most--
+			return
 		}
 	}
 }
@@ -199,7 +191,13 @@ func (p *keyPart) sweep(of *limit.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := of.Now()
-	p.drop(func(c *Target) bool { return of.Closed.Load() || !toRemember(c, now, false) }, p.idle)
+	maps.DeleteFunc(p.targets, func(_ limit.Keyed, c *Target) bool {
+		gone := c.uses == 0 && (of.Closed.Load() || !toRemember(c, now, false))
+		if gone {
+			p.idle--
+		}
+		return gone
+	})
 	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had

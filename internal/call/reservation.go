@@ -89,7 +89,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		var err error
 		made := &Reservation{}
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
-		var away *awayError
+		var away *partError
 		switch {
 		case err == nil:
 			return made, nil
@@ -100,10 +100,10 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 			}
 			*d = Decision{}
 			return m.obtain(ctx, newer, n, start, d)
-		case !errors.As(err, &away):
+		case !errors.As(err, &away) || IsRefusal(err):
 			return nil, err
 		}
-		if *d, err = m.outage(r, n, false, away.cause); err != nil {
+		if *d, err = m.outage(r, n, false, away.error); err != nil {
 			return nil, err
 		}
 	}

@@ -71,13 +71,14 @@ func (c *Target) Adopted(r *limit.Routes) {
 	}
 }
 
-// GiveBack returns permits that nobody uses, and tells how many could not be returned.
-func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
+// GiveBack returns permits that nobody uses.
+func (c *Target) GiveBack(parts []dispatch.Part) {
 	var d Decision
 	d.addParts(parts, 0)
-	_, lost = c.GiveBackAll(d, false)
+	if _, lost := c.GiveBackAll(d, false); lost > 0 {
+		c.Process.Telemetry.Lost(c.Metrics, lost)
+	}
 	c.Members.Wake(false) // somebody may have been refused meanwhile
-	return lost
 }
 
 // rare is what a limit has in this process from when somebody first needs it. Of a million keys

@@ -54,8 +54,8 @@ type Callers interface {
 	Freed(anew bool)
 	// Adopted tells that another layout is in use.
 	Adopted(r *Routes)
-	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
-	GiveBack(parts []dispatch.Part) (lost int64)
+	// GiveBack returns permits that nobody uses.
+	GiveBack(parts []dispatch.Part)
 }
 
 // Init makes a zero Core that of a limit, as it is declared.

@@ -128,7 +128,7 @@ func (f *Family) account(p *Plan) *dispatch.Account {
 	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil
 	}
-	sh := (&dispatch.Shard{}).Init(of.Dispatch, p.homes[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
+	sh := (&dispatch.Shard{}).Init(of.Dispatch, p.homes[0], recorded{f.Of}, script.ShardRef{}, n, p.terms[0])
 	return dispatch.NewAccount(&dispatch.Participant{ID: of.Who.ID, Weight: of.Who.Weight}, sh)
 }
 

@@ -62,7 +62,7 @@ func (c *Core) shardAt(at shard.Site, t *dispatch.Terms, home *dispatch.Home) *d
 	} else {
 		sh = &dispatch.Shard{}
 	}
-	sh.Init(c.Process.Dispatch, home, listener{c}, home.Space.Keys("", c.ID), n, t)
+	sh.Init(c.Process.Dispatch, home, recorded{c}, home.Space.Keys("", c.ID), n, t)
 	if i < 0 {
 		c.Shards = append(c.Shards, sh)
 	} else { // the node turned out to be called otherwise

@@ -13,7 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// recorded is a limit as its register asks and tells it something, and a key as its move does.
+// recorded is a limit as its register and its shards ask and tell it something, and a key as its
+// move does.
 type recorded struct{ *Core }
 
 // Wanted returns the limit as the code declares it.
@@ -84,9 +85,6 @@ func (c recorded) shut(epoch int64, cause error) {
 	c.callers.Freed(true)
 }
 
-// listener is a limit as its shards ask and tell it something.
-type listener struct{ *Core }
-
 // Refresh has the limit's record read again in good time.
 func (c *Core) Refresh() { c.RefreshAt(c.Process.Clock.Elapsed()) }
 
@@ -99,7 +97,7 @@ func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 }
 
 // Belief returns what a call relies on that works with the layout of this epoch.
-func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
+func (c recorded) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 	c.RefreshAt(elapsed)
 	r := c.Record()
 	return dispatch.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
@@ -108,7 +106,7 @@ func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 // Confirm makes sure, by a read that began at that time elapsed or later, that the layout of this
 // process may be relied on. It waits at most until ctx ends. A key takes over what follows from its
 // family's record then: the layout may have become another one.
-func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
+func (c recorded) Confirm(ctx context.Context, since clock.Elapsed) error {
 	err := c.Record().ConfirmSince(ctx, since)
 	if err == nil {
 		c.Current()
@@ -118,15 +116,13 @@ func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
-func (c listener) Learned(sh *dispatch.Shard, n dispatch.News) {
+func (c recorded) Learned(sh *dispatch.Shard, n dispatch.News) {
 	switch {
 	case n.HasRoom:
 		c.callers.Freed(true)
 		return
 	case n.Unclaimed != nil:
-		if lost := c.callers.GiveBack(n.Unclaimed); lost > 0 {
-			c.Process.Telemetry.Lost(c.Metrics, lost)
-		}
+		c.callers.GiveBack(n.Unclaimed)
 		return
 	}
 	if n.Status == script.Lost || n.Status == script.Fresh && c.Family == nil && n.Operation != telemetry.Propose {
