@@ -10,19 +10,14 @@ import (
 
 // Part is a limit and how many of its permits are wanted: a part of a Set.
 type Part struct {
-	in set.Part
 	of *Limiter
+	n  int64
 }
 
 // N returns a part of a Set: n permits of this limit. With 0 a call does not ask the limit, and
 // Settle charges it nothing; the part has its place in Settle and Each all the same. With less, or
 // more than MaxPermits, calls return ErrInvalidPermits.
-func (l *Limiter) N(n int64) Part {
-	if l == nil {
-		return Part{}
-	}
-	return Part{set.Part{Limiter: &l.in, N: n}, l}
-}
+func (l *Limiter) N(n int64) Part { return Part{l, n} }
 
 // Set is several limits that a call must pass together, such as so many requests and so many
 // tokens, or per user and in all. It is safe for concurrent use.
@@ -45,7 +40,9 @@ type Set struct {
 func All(parts ...Part) *Set {
 	s, all := &Set{parts: make([]*Limiter, len(parts))}, make([]set.Part, len(parts))
 	for i, p := range parts {
-		s.parts[i], all[i] = p.of, p.in
+		if s.parts[i], all[i].N = p.of, p.n; p.of != nil {
+			all[i].Limiter = &p.of.in
+		}
 	}
 	s.in.Of(all)
 	return s

@@ -138,7 +138,7 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
-	q.since, q.slept, q.asked = now, int64(c.Process.Clock.ElapsedAt(now))-now, true
+	q.since, q.asked = now, true
 	sh := a.plan.Account.Shard
 	ask, heard := a.plan.Account.AskKey(ctx, sh.Space.Keys(a.of.keys.prefix, a.key.Key), a.n, now)
 	if !heard && ask.Leave(a.left(ask)) {

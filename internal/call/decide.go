@@ -35,17 +35,15 @@ type call struct {
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
 func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
-	q := call{n: n, upTo: upTo, since: since}
-	if since != 0 {
-		q.slept = m.Target.Process.Clock.Suspended()
-	}
-	return m.decide(ctx, q, d)
+	return m.decide(ctx, call{n: n, upTo: upTo, since: since}, d)
 }
 
 func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 	n, upTo, hints := q.n, q.upTo, q.since == 0 || q.asked
 	if q.since == 0 {
 		q.since, q.slept = m.Target.Process.Clock.Look()
+	} else {
+		q.slept = m.Target.Process.Clock.Suspended()
 	}
 	var r *limit.Routes
 	var late bool
@@ -96,12 +94,12 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 
 // serve decides a call, without telling anybody.
 func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision) (err error) {
-	switch {
+	switch of := m.Target.LimitOf(r); {
 	case byMode(m.Target, r, q.n, q.upTo, d):
+	case of.Scope == limit.PerParticipant:
+		decidePerParticipant(m, of, q.n, q.upTo, d)
 	case r == nil: // it could not be declared yet
-		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
-	case r.Limit.Scope == limit.PerParticipant:
-		decidePerParticipant(m, &r.Limit, q.n, q.upTo, d)
+		*d, err = m.outage(nil, min(q.n, of.Most()), q.upTo, nil)
 	case r.Limit.Lease > 0:
 		err = m.Leases.serve(ctx, r, q, d)
 	case q.upTo:

@@ -166,7 +166,7 @@ func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
 func noteGranted(c *Target, n int64) {
 	r := c.Routes.Load() // nil: deleted just now
 	if c.Process.Config.OnOutage == limit.FailLocal && n > 0 && r != nil {
-		c.rare().own.Note(c.OwnPart(r.Limit).Local(), n)
+		c.rare().own.Take(c.OwnPart(r.Limit).Local(), n, true)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Limiter is a handle on one limit, or on that of one key: a small value.
@@ -207,7 +208,9 @@ func unasked(c *Target, r *limit.Routes) State {
 	}
 	st.Shards = make([]ShardState, len(r.Layout.Shards))
 	for i, s := range r.Layout.Shards {
-		st.Shards[i] = unanswered(s)
+		algorithm, _ := limit.AlgorithmNamed(s.Algorithm) // one that this version does not know prints as such
+		st.Shards[i] = ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm,
+			Target: s.Share, Err: node.ErrAway}
 		switch n := c.Process.Nodes.Node(s.Node); {
 		case n == nil:
 			st.Shards[i].Err = node.ErrStranger

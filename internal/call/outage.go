@@ -20,11 +20,6 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return Decision{}, limit.ErrClosed
 	}
 	of := c.LimitOf(r)
-	if of.Scope == limit.PerParticipant {
-		var d Decision
-		decidePerParticipant(m, of, n, upTo, &d)
-		return d, nil
-	}
 	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
 		if err := mistaken(c, r, cause); err != nil {
 			return Decision{}, err // no policy hides what waiting does not change

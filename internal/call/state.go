@@ -12,7 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -47,13 +46,6 @@ type ShardState struct {
 	Err        error
 
 	next, reset time.Duration // until the next permit is back, 0: none is, and until it is unused
-}
-
-// unanswered returns what the layout says of a shard.
-func unanswered(s shard.Shard) ShardState {
-	algorithm, _ := limit.AlgorithmNamed(s.Algorithm) // one that this version does not know prints as such
-	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share,
-		Err: node.ErrAway}
 }
 
 // fill takes the numbers of a reply over. A shard without state is unused: it

@@ -127,7 +127,9 @@ func (e *Engine) convert(now int64, limit Limit) {
 	e.begin(now, limit)
 	from, bucket := before.(*bucket)
 	if w, ok := e.rule.(*window); !bucket || !ok {
-		e.note(now, used)
+		if used = min(used, e.free(now)); used > 0 {
+			e.rule.grant(now, used)
+		}
 	} else if old.Algorithm == script.AlgorithmLeakyBucket && from.full+int64(limit.Window) > now {
 		w.grant(until, limit.Permits)
 	} else if from.granted+int64(limit.Window) > now {
@@ -150,13 +152,6 @@ func (e *Engine) free(now int64) int64 {
 	return max(e.limit.most()-used, 0)
 }
 
-// note counts as many permits as are free, up to n.
-func (e *Engine) note(now, n int64) {
-	if n = min(n, e.free(now)); n > 0 {
-		e.rule.grant(now, n)
-	}
-}
-
 // Take grants n permits of the limit: all or nothing, or up to n.
 func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	e.mu.Lock()
@@ -177,15 +172,6 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	used, until := e.rule.used(now)
 	g.Free, g.Reset, g.Owes = free, time.Duration(until-now), now < e.owes && used > limit.most()
 	return g
-}
-
-// Note counts n permits that were granted elsewhere.
-func (e *Engine) Note(limit Limit, n int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.time()
-	e.tune(now, limit)
-	e.note(now, n)
 }
 
 // Settle gives back permits of a grant, or charges permits of the limit that was enforced last. A

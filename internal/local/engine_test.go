@@ -346,7 +346,7 @@ func TestNote(t *testing.T) {
 			e := newEngine()
 			limit := Limit{Permits: 10, Window: time.Hour, Algorithm: a}
 			for _, step := range []struct{ note, free int64 }{{4, 6}, {0, 6}, {100, 0}} {
-				if e.Note(limit, step.note); e.Peek(limit).Free != step.free {
+				if e.Take(limit, step.note, true); e.Peek(limit).Free != step.free {
 					t.Errorf("%v: %+v after %d", a, e.Peek(limit), step.note)
 				}
 			}
