@@ -103,16 +103,14 @@ func siteHash(s shard.Site) uint64 {
 // UnmarshalText reads such a text. Any other one is ErrInvalidDecision, and leaves d as it is.
 func (d *Decision) UnmarshalText(text []byte) error {
 	invalid := func(why string) error { return fmt.Errorf("%w: %s", limit.ErrInvalidDecision, why) }
-	if len(text) > mostHanded {
-		return invalid("too long")
+	if len(text) > mostHanded || bytes.ContainsAny(text, "\r\n") { // which the decoder skips
+		return invalid("too long, or of several lines")
 	}
 	data, err := base64.RawURLEncoding.Strict().AppendDecode(nil, text)
 	switch {
-	case len(text) == 0:
-		return invalid("it is empty")
-	case err != nil || bytes.ContainsAny(text, "\r\n"): // which the decoder skips
-		return invalid("not base64url")
-	case len(data) <= handedBegin || data[0] != handedVersion:
+	case err != nil || len(data) <= handedBegin:
+		return invalid("too short, or not base64url")
+	case data[0] != handedVersion:
 		return invalid("another version")
 	case binary.BigEndian.Uint32(data[1:]) != uint32(xxhash.Sum64(data[handedBegin:])):
 		return invalid("the checksum is another")

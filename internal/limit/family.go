@@ -37,15 +37,10 @@ func (f *Family) Terms(limit Limit) (t shard.Terms, err error) {
 		}
 	}()
 	of := f.Of.LimitNow()
-	switch {
-	case limit.Algorithm != 0 && limit.Algorithm != of.Algorithm:
-		return t, fmt.Errorf("%w: Algorithm is %s, the keys of family %q count by %s: leave it zero, or change the family",
-			ErrInvalidLimit, limit.Algorithm, f.Of.Name, of.Algorithm)
-	case limit.Scope != 0 && limit.Scope != of.Scope:
-		return t, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.Of.Name)
-	case limit.Per != 0 && limit.Per != of.Per:
-		return t, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a family for each Per",
-			ErrInvalidLimit, limit.Per, f.Of.Name, of.Per)
+	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm || limit.Scope != 0 && limit.Scope != of.Scope ||
+		limit.Per != 0 && limit.Per != of.Per {
+		return t, fmt.Errorf("%w: Algorithm, Scope and Per are %s, %s and %s for all keys of family %q: leave them zero, "+
+			"or have another family", ErrInvalidLimit, of.Algorithm, of.Scope, of.Per, f.Of.Name)
 	}
 	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
 	if limit, err = limit.ForKeys(); err != nil {

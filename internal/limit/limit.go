@@ -69,12 +69,12 @@ func (l Limit) Validate() error {
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d; Mode Closed lets nothing through, Off everything",
 			ErrInvalidLimit, l.Permits, int64(MaxPermits))
-	case l.Per < MinWindow || l.Per > MaxWindow:
-		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, longestWindow)
-	case l.Per%time.Microsecond != 0:
-		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
-	case l.Algorithm >= Algorithms:
-		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
+	case l.Per < MinWindow || l.Per > MaxWindow || l.Per%time.Microsecond != 0:
+		return fmt.Errorf("%w: Per is %s, it must be %s to %s, in whole microseconds", ErrInvalidLimit, l.Per, MinWindow,
+			longestWindow)
+	case l.Algorithm >= Algorithms || l.Scope > PerParticipant || l.Mode >= modes:
+		return fmt.Errorf("%w: Algorithm %d, Scope %d or Mode %d is not known to this version", ErrInvalidLimit,
+			l.Algorithm, l.Scope, l.Mode)
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst,
 			int64(MaxPermits))
@@ -85,23 +85,14 @@ func (l Limit) Validate() error {
 		// one permit more for a shard whose part was rounded up
 		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit,
 			l.Burst, longestWindow)
-	case l.Lease > 0 && l.Algorithm != SlidingLog:
-		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used",
-			ErrInvalidLimit, l.Algorithm)
+	case l.Lease > 0 && (l.Algorithm != SlidingLog || l.Scope == PerParticipant):
+		return fmt.Errorf("%w: Lease needs SlidingLog, to count held permits until they are used, and a limit that is "+
+			"shared", ErrInvalidLimit)
 	case l.Shards < 0 || l.Shards > MaxShards:
 		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
-	case l.Scope > PerParticipant:
-		return fmt.Errorf("%w: Scope %d is not known to this version", ErrInvalidLimit, l.Scope)
-	case l.Scope == PerParticipant && l.Lease != 0:
-		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory "+
-			"anyway", ErrInvalidLimit)
-	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
-		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit,
-			l.Lease, longestWindow)
-	case l.Lease%time.Microsecond != 0:
-		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
-	case l.Mode >= modes:
-		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
+	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow || l.Lease%time.Microsecond != 0:
+		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per in whole microseconds, and both together at most %s",
+			ErrInvalidLimit, l.Lease, longestWindow)
 	case l.Revision < 0 || l.Revision > MaxRevision:
 		return fmt.Errorf("%w: Revision is %d, it must be 0 to %d", ErrInvalidLimit, l.Revision, int64(MaxRevision))
 	}
