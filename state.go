@@ -57,33 +57,13 @@ type ShardState struct {
 
 // stateOf returns a State of the engine for users.
 func stateOf(in *call.State) State {
-	st := State{
-		Limit:        limitOf(in.Limit),
-		Epoch:        in.Epoch,
-		Settled:      in.Settled,
-		Used:         in.Used,
-		Remaining:    in.Remaining,
-		RetryAfter:   in.RetryAfter,
-		ResetAfter:   in.ResetAfter,
-		Participants: in.Participants,
-		Records:      in.Records,
-		Takeover:     in.Takeover,
-		Lost:         in.Lost,
-	}
+	st := State{Limit: limitOf(in.Limit), Epoch: in.Epoch, Settled: in.Settled,
+		Used: in.Used, Remaining: in.Remaining, RetryAfter: in.RetryAfter, ResetAfter: in.ResetAfter,
+		Participants: in.Participants, Records: in.Records, Takeover: in.Takeover, Lost: in.Lost}
 	for i := range in.Shards {
 		s := &in.Shards[i]
-		st.Shards = append(st.Shards, ShardState{
-			Algorithm:  Algorithm(s.Algorithm),
-			Tag:        s.Tag,
-			Slot:       s.Slot,
-			Node:       s.Node,
-			Target:     s.Target,
-			Share:      s.Share,
-			Used:       s.Used,
-			Free:       s.Free,
-			Quarantine: s.Quarantine,
-			Err:        s.Err,
-		})
+		st.Shards = append(st.Shards, ShardState{Tag: s.Tag, Slot: s.Slot, Node: s.Node, Algorithm: Algorithm(s.Algorithm),
+			Target: s.Target, Share: s.Share, Used: s.Used, Free: s.Free, Quarantine: s.Quarantine, Err: s.Err})
 	}
 	return st
 }
