@@ -62,8 +62,9 @@ func stateOf(in *call.State) State {
 		Participants: in.Participants, Records: in.Records, Takeover: in.Takeover, Lost: in.Lost}
 	for i := range in.Shards {
 		s := &in.Shards[i]
-		st.Shards = append(st.Shards, ShardState{Tag: s.Tag, Slot: s.Slot, Node: s.Node, Algorithm: Algorithm(s.Algorithm),
-			Target: s.Target, Share: s.Share, Used: s.Used, Free: s.Free, Quarantine: s.Quarantine, Err: s.Err})
+		st.Shards = append(st.Shards, ShardState{Tag: s.Tag, Slot: s.Slot, Node: s.Node,
+			Algorithm: Algorithm(s.Algorithm), Target: s.Target, Share: s.Share, Used: s.Used, Free: s.Free,
+			Quarantine: s.Quarantine, Err: s.Err})
 	}
 	return st
 }

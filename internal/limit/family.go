@@ -39,8 +39,8 @@ func (f *Family) Terms(limit Limit) (t shard.Terms, err error) {
 	of := f.Of.LimitNow()
 	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm || limit.Scope != 0 && limit.Scope != of.Scope ||
 		limit.Per != 0 && limit.Per != of.Per {
-		return t, fmt.Errorf("%w: Algorithm, Scope and Per are %s, %s and %s for all keys of family %q: leave them zero, "+
-			"or have another family", ErrInvalidLimit, of.Algorithm, of.Scope, of.Per, f.Of.Name)
+		return t, fmt.Errorf("%w: Algorithm, Scope and Per are %s, %s and %s for all keys of family %q: leave them "+
+			"zero, or have another family", ErrInvalidLimit, of.Algorithm, of.Scope, of.Per, f.Of.Name)
 	}
 	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
 	if limit, err = limit.ForKeys(); err != nil {

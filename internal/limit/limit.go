@@ -70,8 +70,8 @@ func (l Limit) Validate() error {
 		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d; Mode Closed lets nothing through, Off everything",
 			ErrInvalidLimit, l.Permits, int64(MaxPermits))
 	case l.Per < MinWindow || l.Per > MaxWindow || l.Per%time.Microsecond != 0:
-		return fmt.Errorf("%w: Per is %s, it must be %s to %s, in whole microseconds", ErrInvalidLimit, l.Per, MinWindow,
-			longestWindow)
+		return fmt.Errorf("%w: Per is %s, it must be %s to %s, in whole microseconds", ErrInvalidLimit, l.Per,
+			MinWindow, longestWindow)
 	case l.Algorithm >= Algorithms || l.Scope > PerParticipant || l.Mode >= modes:
 		return fmt.Errorf("%w: Algorithm %d, Scope %d or Mode %d is not known to this version", ErrInvalidLimit,
 			l.Algorithm, l.Scope, l.Mode)
