@@ -39,9 +39,9 @@ local function fair(asks, free, marked, closed, now, window, share, target, book
       left = left - count * size
     end
   end
-  -- When participants contend is noted once somebody is refused, and then eight times a window, by a
-  -- call that is granted something or finds nothing free.
-  if named and closed == 0 and (refused or told and reports == 1) then
+  -- When participants contend is noted at first, and then eight times a window, by a call that is
+  -- granted something or finds nothing free.
+  if named and closed == 0 and (refused or reports == 1) then
     begun = not told
     if begun or (left < free or left < 1) and (now < marked or (now - marked) * 8 > window) then
       mark = now

@@ -44,7 +44,6 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 		{0, ones(p, 1), false},
 		{2_000_000 - 1000, asking(p, 2, 1), false}, // two windows after the mark, which was not yet due to be moved
 		{0, reporting(0, 1), false},
-		{0, asking(p, 1, 10), false}, // nobody was refused before
 		{0, asking(p, 1, 1), true},
 		{1_900_000, reporting(1, 0), true}, // demand that was not met keeps it up
 		{1_900_000, asking(p, 1, 1), true},

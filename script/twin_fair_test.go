@@ -4,7 +4,7 @@ import "github.com/shardlimit/shardlimit/internal/limittest/ledger"
 
 // fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua.
 type fair struct {
-	// when somebody was last refused, or then reported unmet demand, shard time in microseconds; 0:
+	// when somebody was last refused or reported unmet demand, shard time in microseconds; 0:
 	// nobody contends
 	contended int64
 	ledger    ledger.Ledger
@@ -42,7 +42,7 @@ func (f *fair) grant(t ledger.Term, free, next int64, open bool, r *TakeRequest)
 			}
 		}
 	}
-	if open && len(r.Callers) > 0 && (refused > 0 || reply.Contended && r.reports() > 0) {
+	if open && len(r.Callers) > 0 && (refused > 0 || r.reports() > 0) {
 		if !reply.Contended {
 			f.ledger.Clear()
 			f.contended = t.Now

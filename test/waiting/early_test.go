@@ -3,7 +3,9 @@ package waiting
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +96,45 @@ func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
 			if sum < c.minutes*c.permits*94/100 || calls > c.minutes*1500 { // seen: 800 calls a minute
 				t.Errorf("%d of %d permits were used, with %d script calls", sum, c.minutes*c.permits, calls)
 			}
+		})
+	}
+}
+
+// Batches that wait in other processes, with what they booked, hear of a reset and of a raise in
+// time, and are served as a new limit would serve them: what they owe is of the limit before.
+func TestBatchesThatWaitHearOfMore(t *testing.T) {
+	for _, c := range []struct {
+		per, within time.Duration
+		raised      int64 // 0: it is reset
+	}{{time.Minute, 5 * time.Second, 0}, {time.Minute, 5 * time.Second, 1000}, {time.Hour, 30 * time.Second, 1000}} {
+		limittest.RunInBubble(t, fmt.Sprint(c), 1, func(t *testing.T, f limittest.Fleet) {
+			limit := shardlimit.Limit{Permits: 100, Per: c.per, Shards: 1}
+			ctx, end := context.WithCancel(t.Context())
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			of := []*shardlimit.Limiter{f.Limiter(t, limit), f.Limiter(t, limit), f.Limiter(t, limit), f.Limiter(t, limit)}
+			for _, l := range slices.Concat(of, of) {
+				all.Go(func() {
+					for l.WaitN(ctx, 10) == nil {
+						granted.Add(10)
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			time.Sleep(5 * time.Second)
+			before, l := granted.Load(), f.Limiter(t, limit)
+			more := max(c.raised-before, before)
+			if limit.Permits = c.raised; c.raised > 0 {
+				limittest.Must(t, l.SetLimit(t.Context(), limit))
+			} else {
+				limittest.Must(t, l.Reset(t.Context()))
+			}
+			time.Sleep(c.within)
+			if got := granted.Load() - before; before != 100 || got < more*9/10 {
+				t.Errorf("%d, and then %d more", before, got)
+			}
+			end()
+			all.Wait()
 		})
 	}
 }
