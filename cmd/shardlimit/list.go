@@ -135,30 +135,40 @@ func scan(ctx context.Context, nodes []shardlimit.Node, prefix string) ([]stored
 func scanNode(ctx context.Context, n *shardlimit.Node, prefix string, found map[stored]bool) error {
 	option := n.Redis
 	option.DisableCache = true // not every server has it
+	option.DisableRetry = true // else a server that is away is asked for ever
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return fmt.Errorf("cannot reach %s: %w", strings.Join(option.InitAddress, ", "), err)
 	}
 	defer client.Close()
-	match := escape(prefix) + "{*}:m:*:limit:*"
+	var errs []error
 	for address, server := range client.Nodes() {
-		for cursor := uint64(0); ; {
-			look := server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()
-			entry, err := server.Do(ctx, look).AsScanEntry()
-			if err != nil {
-				return fmt.Errorf("cannot list the keys of %s: %w", address, err)
-			}
-			for _, key := range entry.Elements {
-				if s, ok := record(strings.TrimPrefix(key, prefix)); ok {
-					found[s] = true
-				}
-			}
-			if cursor = entry.Cursor; cursor == 0 {
-				break
-			}
+		if err := scanServer(ctx, server, prefix, found); err != nil {
+			errs = append(errs, fmt.Errorf("cannot list the keys of %s: %w", address, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// scanServer looks at one server. A step may take adminCall.
+func scanServer(ctx context.Context, server rueidis.Client, prefix string, found map[stored]bool) error {
+	match := escape(prefix) + "{*}:m:*:limit:*"
+	for cursor := uint64(0); ; {
+		step, cancel := context.WithTimeout(ctx, adminCall)
+		entry, err := server.Do(step, server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()).AsScanEntry()
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, key := range entry.Elements {
+			if s, ok := record(strings.TrimPrefix(key, prefix)); ok {
+				found[s] = true
+			}
+		}
+		if cursor = entry.Cursor; cursor == 0 {
+			return nil
+		}
+	}
 }
 
 // record takes the name from the key of a place of a record, without the prefix:

@@ -30,13 +30,15 @@ func TestPaceJoinsTheStoredLimit(t *testing.T) {
 	}
 }
 
-// The same command works on a cluster.
+// The same command works on a cluster. What lists its keys does not wait for a master that is away.
 func TestPaceOnACluster(t *testing.T) {
-	flags := []string{"--prefix", redistest.Prefix(t), "--cluster",
-		strings.Join(redistest.NewCluster(t, 3, 0).Addrs(), ",")}
+	cluster := redistest.NewCluster(t, 3, 0)
+	flags := []string{"--prefix", redistest.Prefix(t), "--cluster", strings.Join(cluster.Addrs(), ",")}
 	p, text := alone(t, 300, "300/s", append(flags, "--shards", "6")...)
 	p.released(text)
 	walk(t, flags, []step{{"show e2e", exitOK, []string{"over 6 shards"}}})
+	cluster.Servers()[2].Kill()
+	walk(t, flags, []step{{"show", exitFailed, []string{"cannot"}}})
 }
 
 // Three processes share one rate over four servers: every line comes out once, in order, and no
