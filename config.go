@@ -41,7 +41,7 @@ const (
 
 // LossPolicy says what a shard does whose node came back without its memory
 // (restarted empty, flushed) inside the window. 0 is Quarantine for windows up to a minute, and
-// Resume for longer ones. That a key of a family was flushed or evicted alone is not noticed.
+// Resume for longer ones. Of keys of a family a restart is noticed, and no flush or eviction.
 type LossPolicy uint8
 
 // The loss policies.
