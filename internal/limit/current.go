@@ -37,8 +37,7 @@ func (c *Core) Known() *Routes {
 // where the key is. If it cannot be, the call goes on all the same: see reassure in package
 // dispatch.
 func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
-	r = c.Current()
-	if c.Family == nil || r == nil || r.Limit.Scope == PerParticipant || r.Limit.Mode.AsksNobody() {
+	if r = c.Current(); !c.Asks(r) {
 		return r, false
 	}
 	if c.Record().Expired(c.Process.Clock.Elapsed()) {
@@ -55,6 +54,12 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	}
 	c.move.Load().Follow(ctx, c.Record(), recorded{c})
 	return c.Routes.Load(), true
+}
+
+// Asks reports whether InUse, with these routes, asks Redis something first: it may wait for that.
+func (c *Core) Asks(r *Routes) bool {
+	return c.Family != nil && r != nil && r.Limit.Scope != PerParticipant && !r.Limit.Mode.AsksNobody() &&
+		(!r.Layout.Settled || c.Record().Expired(c.Process.Clock.Elapsed()))
 }
 
 // LimitNow returns the limit in force, as far as this process has heard.

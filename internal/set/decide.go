@@ -168,7 +168,7 @@ func (c *setCall) admit() error {
 		case v.n == 0:
 			v.routes = v.Target.Known()
 		case v.asked:
-		case v.Target.Family != nil: // it may ask Redis something first, at the same time as the others
+		case v.Target.Asks(v.Target.Known()): // at the same time as others do
 			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false) })
 		default:
 			v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false)
@@ -253,8 +253,7 @@ func (c *setCall) everybodyElse() {
 
 // result sums the votes up, and gives back what was granted in vain.
 func (c *setCall) result() (call.Decision, error) {
-	said := make([]call.Decision, len(c.votes))
-	d := call.Decision{Answer: call.Answer{Remaining: limit.MaxPermits + 1}, Origin: call.Origin{Joint: &said}}
+	d := call.Decision{Answer: call.Answer{Remaining: limit.MaxPermits + 1}}
 	var errs []error
 	refused, missing := false, time.Duration(0)
 	for i := range c.votes {
@@ -279,6 +278,8 @@ func (c *setCall) result() (call.Decision, error) {
 		}
 		d.RetryAfter = -1
 	}
+	said := make([]call.Decision, len(c.votes))
+	d.Joint = &said
 	for i := range c.votes {
 		v, one := &c.votes[i], &said[i]
 		*one = v.left(c.ctx)
