@@ -17,6 +17,7 @@ import (
 
 // link is how a node is reached.
 type link struct {
+	node    *Node
 	option  rueidis.ClientOption
 	given   rueidis.Client // the caller's own client, or nil
 	dialing breaker        // guards connecting
@@ -36,85 +37,85 @@ type connected struct {
 }
 
 // Connect connects to the node if it was not reached yet, as Endpoint does.
-func (n *Node) Connect(ctx context.Context) error {
-	if n.client.Load() != nil {
+func (l *link) Connect(ctx context.Context) error {
+	if l.client.Load() != nil {
 		return nil
 	}
-	if attempt := n.begin(); attempt != nil {
+	if attempt := l.begin(); attempt != nil {
 		select {
 		case <-attempt:
 		case <-ctx.Done():
 			return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case n.client.Load() != nil:
+	case l.client.Load() != nil:
 		return nil
-	case n.closed:
+	case l.closed:
 		return errClosed
 	}
-	return n.unconnected()
+	return l.unconnected()
 }
 
 // begin returns the attempt to connect that is under way. If the pause since the last one is over,
 // it begins another one. It is nil if there is none.
-func (n *Node) begin() chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (l *link) begin() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case n.closed, n.client.Load() != nil: // meanwhile: a second client would take its place, which nobody closed
+	case l.closed, l.client.Load() != nil: // meanwhile: a second client would take its place, which nobody closed
 		return nil
-	case n.attempt == nil && (n.dialing.ready() || n.dialing.claimProbe(n.env.Clock.Now())):
-		n.attempt = make(chan struct{})
-		go n.dial(n.attempt)
+	case l.attempt == nil && (l.dialing.ready() || l.dialing.claimProbe(l.node.env.Clock.Now())):
+		l.attempt = make(chan struct{})
+		go l.dial(l.attempt)
 	}
-	return n.attempt
+	return l.attempt
 }
 
-// unconnected is why the last attempt to connect failed. n.mu is held.
-func (n *Node) unconnected() error {
-	if n.failure == nil {
+// unconnected is why the last attempt to connect failed. l.mu is held.
+func (l *link) unconnected() error {
+	if l.failure == nil {
 		return ErrAway
 	}
-	return because(n.failure, ErrAway)
+	return because(l.failure, ErrAway)
 }
 
-func (n *Node) dial(attempt chan struct{}) {
-	c, err := n.reach()
-	if err == nil && n.env.greet != nil {
-		if err = n.env.greet(n.Name, c.ranges[0].scripts); err != nil {
-			n.closeClient(c.client)
+func (l *link) dial(attempt chan struct{}) {
+	c, err := l.reach()
+	if err == nil && l.node.env.greet != nil {
+		if err = l.node.env.greet(l.node.Name, c.ranges[0].scripts); err != nil {
+			l.closeClient(c.client)
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	defer close(attempt)
-	n.attempt, n.failure = nil, err
+	l.attempt, l.failure = nil, err
 	if err != nil {
-		n.blame(telemetry.Probe, err)
-		if n.dialing.broke(n.env.Clock.Now()) {
-			n.tell("node cannot be used", 0, err)
+		l.node.blame(telemetry.Probe, err)
+		if l.dialing.broke(l.node.env.Clock.Now()) {
+			l.node.tell("node cannot be used", 0, err)
 		}
 		return
 	}
-	if n.closed {
-		n.closeClient(c.client)
+	if l.closed {
+		l.closeClient(c.client)
 		return
 	}
-	n.mistake.Store(nil)
-	n.client.Store(c)
-	if n.dialing.succeeded(n.env.Clock.Now()) {
-		n.env.Back()
+	l.node.mistake.Store(nil)
+	l.client.Store(c)
+	if l.dialing.succeeded(l.node.env.Clock.Now()) {
+		l.node.env.Back()
 	}
 }
 
-func (n *Node) reach() (*connected, error) {
-	client := n.given
+func (l *link) reach() (*connected, error) {
+	client := l.given
 	if client == nil {
 		var err error
-		if client, err = newOwned(n.option, n.redialled); err != nil && n.option.TLSConfig == nil && hungUp(err) {
+		if client, err = newOwned(l.option, l.redialled); err != nil && l.option.TLSConfig == nil && hungUp(err) {
 			// The cause is not wrapped: whoever looks for the innermost error would miss the hint.
 			err = errors.New(err.Error() +
 				": the server hung up at once; it may want TLS, or have no connection left (maxclients)")
@@ -129,14 +130,14 @@ func (n *Node) reach() (*connected, error) {
 	}
 	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
 	for i := range c.ranges {
-		c.ranges[i] = &Endpoint{node: n, scripts: script.NewEndpoint(client)}
+		c.ranges[i] = &Endpoint{node: l.node, scripts: script.NewEndpoint(client)}
 	}
 	return c, nil
 }
 
 // known returns the endpoint of a slot if the node was reached before, else nil.
-func (n *Node) known(slot int) *Endpoint {
-	if c := n.client.Load(); c != nil {
+func (l *link) known(slot int) *Endpoint {
+	if c := l.client.Load(); c != nil {
 		return c.ranges[slot*len(c.ranges)/shard.Slots]
 	}
 	return nil
@@ -144,8 +145,8 @@ func (n *Node) known(slot int) *Endpoint {
 
 // ServerClock returns what is known of the time of the server of a slot. A node that was not
 // reached yet has a clock that nobody has heard.
-func (n *Node) ServerClock(slot int) *ServerClock {
-	c := n.client.Load()
+func (l *link) ServerClock(slot int) *ServerClock {
+	c := l.client.Load()
 	if c == nil {
 		return &ServerClock{}
 	}
@@ -153,14 +154,14 @@ func (n *Node) ServerClock(slot int) *ServerClock {
 }
 
 // Spread reports whether the node is known to spread its slots over several servers: a cluster.
-func (n *Node) Spread() bool {
-	c := n.client.Load()
+func (l *link) Spread() bool {
+	c := l.client.Load()
 	return c != nil && len(c.ranges) > 1
 }
 
 // Masters is the number of servers that this node spreads its slots over.
-func (n *Node) Masters(ctx context.Context) int {
-	c := n.client.Load()
+func (l *link) Masters(ctx context.Context) int {
+	c := l.client.Load()
 	if c == nil || c.client.Mode() != rueidis.ClientModeCluster {
 		return 1
 	}
@@ -174,32 +175,32 @@ func (n *Node) Masters(ctx context.Context) int {
 	return max(size, 1)
 }
 
-func (n *Node) Close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.closed = true
-	if c := n.client.Load(); c != nil {
-		n.closeClient(c.client)
+func (l *link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if c := l.client.Load(); c != nil {
+		l.closeClient(c.client)
 	}
 }
 
-func (n *Node) closeClient(c rueidis.Client) {
-	if n.given == nil {
+func (l *link) closeClient(c rueidis.Client) {
+	if l.given == nil {
 		c.Close()
 	}
 }
 
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
 // master is.
-func (n *Node) hangUp() {
-	if o, ours := n.client.Load().client.(*owned); ours && o.Mode() == rueidis.ClientModeStandalone {
+func (l *link) hangUp() {
+	if o, ours := l.client.Load().client.(*owned); ours && o.Mode() == rueidis.ClientModeStandalone {
 		o.hangUp()
 	}
 }
 
 // redialled tells that a connection was made anew.
-func (n *Node) redialled() {
-	if n.env.reconnected != nil && n.client.Load() != nil {
-		n.env.reconnected()
+func (l *link) redialled() {
+	if l.node.env.reconnected != nil && l.client.Load() != nil {
+		l.node.env.reconnected()
 	}
 }

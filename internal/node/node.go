@@ -60,7 +60,7 @@ type Endpoint struct {
 // New returns a node that is connected when it is first used.
 func New(s Spec, env *Settings) *Node {
 	n := &Node{Name: s.Name, sets: telemetry.NewNode(s.Name), env: env}
-	n.given, n.option = s.Client, safeOption(s.Option)
+	n.link.node, n.given, n.option = n, s.Client, safeOption(s.Option)
 	return n
 }
 

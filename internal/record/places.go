@@ -118,6 +118,7 @@ func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 // where they are. It is safe for concurrent use.
 type Book struct {
 	Belief             // in where the records are
+	pointers           // that tell it
 	Renamed     func() // is told that servers turned out to be called otherwise; it must not wait
 	participant string
 	known       atomic.Pointer[Places]
@@ -129,7 +130,7 @@ type Book struct {
 // NewBook returns records of which nothing is known yet. Processes are counted by the name
 // participant.
 func NewBook(nodes *node.Fleet, participant string) *Book {
-	b := &Book{participant: participant, silent: make(map[string]int64)}
+	b := &Book{pointers: pointers{nodes}, participant: participant, silent: make(map[string]int64)}
 	b.known.Store(&Places{})
 	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
 		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.number() != 0) },
@@ -295,7 +296,7 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 func (r *Record) decide(ctx context.Context, s *group, next *Places) (chosen *Places, err error) {
 	_, _, err = r.changeAt(ctx, s, func(kept majority.Found, _ int64) (value string, err error) {
 		if chosen = next; kept.Exists {
-			chosen, err = decode(kept.Value, (*Places).validate)
+			chosen, err = decodePlaces(kept.Value)
 			return kept.Value, err
 		}
 		if next == nil {
@@ -344,4 +345,16 @@ func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
 func (p *Places) encode() string {
 	text, _ := json.Marshal(p) // it is plain data
 	return string(text)
+}
+
+func decodePlaces(text string) (*Places, error) {
+	var p Places
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	}
+	return &p, nil
 }

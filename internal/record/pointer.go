@@ -37,23 +37,26 @@ type pointer struct {
 // tells reports whether the node says where records are.
 func (p pointer) tells() bool { return p.err == nil && p.said != nil && p.said.Generation > 0 }
 
+// pointers are those of all nodes, as a process reads and writes them.
+type pointers struct{ fleet *node.Fleet }
+
 // called is what a node is to be called.
-func (b *Book) called(p pointer) string {
-	id, _ := b.nodes.Roster().ID(p.node)
+func (ps pointers) called(p pointer) string {
+	id, _ := ps.fleet.Roster().ID(p.node)
 	return cmp.Or(id, p.node)
 }
 
 // poll reads what all nodes say, and has that live on for so long; 0: as it does. Unless it is
 // patient, who answers much later than a majority is not waited for.
-func (b *Book) poll(ctx context.Context, keep time.Duration, patient bool) []pointer {
-	nodes := b.nodes.Roster().Names()
+func (ps pointers) poll(ctx context.Context, keep time.Duration, patient bool) []pointer {
+	nodes := ps.fleet.Roster().Names()
 	found := make([]pointer, len(nodes))
 	for i, name := range nodes {
 		found[i] = pointer{node: name, err: fmt.Errorf("node %s: it answers later than others", name)}
 	}
 	answered := 0
 	gather(ctx, len(nodes), func(i int) pointer {
-		return b.point(ctx, nodes[i], script.PlacesRequest{Keep: keep})
+		return ps.point(ctx, nodes[i], script.PlacesRequest{Keep: keep})
 	}, func(i int, p pointer) step {
 		if found[i] = p; p.err == nil {
 			answered++
@@ -68,12 +71,12 @@ func (b *Book) poll(ctx context.Context, keep time.Duration, patient bool) []poi
 
 // write writes a text to the nodes that answered and are to have it, if each still says what it
 // said.
-func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
+func (ps pointers) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
 	found = slices.DeleteFunc(slices.Clone(found), func(p pointer) bool { return p.err != nil || !to(p) })
 	wrote := make([]pointer, 0, len(found))
 	gather(ctx, len(found), func(i int) pointer {
 		p := &found[i]
-		return b.point(ctx, p.node, script.PlacesRequest{Text: b.text(*p, at), Expect: p.Text, Keep: pointerKeep})
+		return ps.point(ctx, p.node, script.PlacesRequest{Text: ps.text(*p, at), Expect: p.Text, Keep: pointerKeep})
 	}, func(_ int, got pointer) step {
 		wrote = append(wrote, got)
 		return wait
@@ -82,11 +85,11 @@ func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool
 }
 
 // point makes one call for the pointer of a node.
-func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
+func (ps pointers) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
 	about := telemetry.Call{Operation: telemetry.Locate, Shard: homeTag}
-	err := b.call(ctx, b.nodes.Roster().Listed(name), about,
+	err := ps.call(ctx, ps.fleet.Roster().Listed(name), about,
 		func(ctx context.Context, e *script.Endpoint) error {
-			got = b.heard(ctx, name, e, req)
+			got = ps.heard(ctx, name, e, req)
 			if errors.Is(got.err, ErrUnreadable) { // the node is well
 				return nil
 			}
@@ -100,35 +103,35 @@ func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest)
 
 // call makes a call about records to a node. One that is away is asked only when it is time to find
 // out whether it is back.
-func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
+func (ps pointers) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	do func(context.Context, *script.Endpoint) error) error {
 	if n == nil {
 		return node.ErrStranger
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
+	ctx, cancel := context.WithTimeout(ctx, max(ps.fleet.CallTimeout, patience))
 	defer cancel()
 	return n.UnlessAway(ctx, HomeSlot, about, do)
 }
 
-func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
+func (ps pointers) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
 	got := pointer{node: name}
-	if got.PlacesReply, got.err = e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req); got.err != nil {
+	if got.PlacesReply, got.err = e.Places(ctx, script.PlacesKey(ps.fleet.Prefix, homeTag), req); got.err != nil {
 		return got
 	}
-	b.nodes.Roster().Listed(name).ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), got.Now)
+	ps.fleet.Roster().Listed(name).ServerClock(HomeSlot).Learn(ps.fleet.Clock.Elapsed(), got.Now)
 	if got.Text != "" {
-		got.said, got.err = decode(got.Text, (*said).validate)
+		got.said, got.err = decodeSaid(got.Text)
 	}
 	return got
 }
 
 // text is what a node is to say.
-func (b *Book) text(p pointer, at *Places) string {
+func (ps pointers) text(p pointer, at *Places) string {
 	names := []string{}
 	if p.said != nil && !p.copied {
 		names = p.said.Called
 	}
-	if id := b.called(p); !slices.Contains(names, id) {
+	if id := ps.called(p); !slices.Contains(names, id) {
 		names = append(slices.Clone(names), id)
 	}
 	if more := len(names) - mostNames; more > 0 {
@@ -138,25 +141,17 @@ func (b *Book) text(p pointer, at *Places) string {
 	return string(text)
 }
 
-func (s *said) validate() error {
-	if len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "") {
-		return fmt.Errorf("names of a node: %.80q", s.Called)
+func decodeSaid(text string) (*said, error) {
+	var s said
+	err := json.Unmarshal([]byte(text), &s)
+	if err == nil && (s.Generation != 0 || len(s.Names) > 0) { // else it only says what it is called
+		err = s.validate()
 	}
-	if s.Generation == 0 && len(s.Names) == 0 { // it only says what it is called
-		return nil
-	}
-	return s.Places.validate()
-}
-
-// decode reads what says where the records are.
-func decode[T any](text string, validate func(*T) error) (*T, error) {
-	var v T
-	err := json.Unmarshal([]byte(text), &v)
-	if err == nil {
-		err = validate(&v)
+	if err == nil && (len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "")) {
+		err = fmt.Errorf("names of a node: %.80q", s.Called)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
 	}
-	return &v, nil
+	return &s, nil
 }
