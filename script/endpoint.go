@@ -94,8 +94,8 @@ func rest(ctx context.Context, pause time.Duration) bool {
 }
 
 // send makes one round trip, the first one with the full text; and another where the endpoint does
-// not have the script any more: restart, SCRIPT FLUSH, failover. It never repeats what may have been
-// executed, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
+// not have the script any more: restart, SCRIPT FLUSH, failover. It never repeats what may have
+// been executed, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
 func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}

@@ -17,8 +17,8 @@ import (
 // those of internal/majority. A read, too, writes that a participant is there.
 const VoteList = majority.Restore + 1
 
-// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes nothing
-// else any more.
+// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes
+// nothing else any more.
 const VoteSuccessor = "successor"
 
 // VoteRequest is a message for one place.

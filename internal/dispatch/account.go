@@ -9,7 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// Participant is one of this process, as shards are told of it.
+// Member is a participant of this process, as shards are told of it.
 type Participant struct {
 	ID     string
 	Weight int64 // in thousandths

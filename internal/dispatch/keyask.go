@@ -121,7 +121,7 @@ func (a *KeyAsk) ready(now int64, sure *Shard) bool {
 		a.end(ErrOverloaded)
 	case !sh.Node.Ready(sh.Slot): // since it began to wait, others were not answered
 		a.end(fmt.Errorf("%w: %w", errBehind, sh.Node.Away(sh.Slot)))
-	case sh != sure && sh.unsure():
+	case sh != sure && (basis{shard: sh}.expired() || basis{shard: sh}.unfenced()):
 		a.end(ErrNotPlain)
 	default:
 		return true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -67,19 +68,21 @@ func (sh *Shard) Participants(ctx context.Context) (r script.LedgerReply, err er
 func (sh *Shard) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sh.env.CallTimeout)
 	defer cancel()
-	err = sh.present(ctx, t, nil, func(*Terms) (*script.TakeReply, error) {
-		err := sh.run(ctx, telemetry.Propose, func(ctx context.Context, c *call) (err error) {
-			reply, err = c.Scripts.Take(ctx, sh.Ref, &script.TakeRequest{Proposal: t.Proposal, Relied: sh.tell(t)})
-			switch {
-			case err != nil || t.absent(&reply):
-			case reply.Share <= reply.Target:
-				c.heard(t, sh.env.Clock.Now(), &reply) // a raised share is used at once
-			default: // it gives its share up
-				c.tell(t, reply.Status, reply.Epoch)
-			}
-			return err
-		})
-		return &reply, err
+	err = basis{sh, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := sh.begin(ctx, telemetry.Propose)
+		if err != nil {
+			return 0, 0, err
+		}
+		reply, err = c.Scripts.Take(ctx, sh.Ref, &script.TakeRequest{Proposal: t.Proposal, Relied: on.tell()})
+		received := c.Finish(ctx, err)
+		switch {
+		case err != nil || unserved(reply.Status):
+		case reply.Share <= reply.Target:
+			c.heard(t, received, &reply) // a raised share is used at once
+		default: // it gives its share up
+			c.tell(t, reply.Status, reply.Epoch)
+		}
+		return reply.Status, reply.At, err
 	})
 	if err != nil {
 		return script.TakeReply{}, err
@@ -87,7 +90,7 @@ func (sh *Shard) Propose(ctx context.Context, t *Terms) (reply script.TakeReply,
 	return reply, nil
 }
 
-// ReserveAsk is what is to be reserved; times are on the process' clock.
+// Booking is what is to be reserved; times are on the process' clock.
 type ReserveAsk struct {
 	Permits  int64
 	From     int64 // for no earlier instant
@@ -99,28 +102,30 @@ type ReserveAsk struct {
 func (acc *Account) Reserve(ctx context.Context,
 	b ReserveAsk) (reply script.ReserveReply, sent, received int64, err error) {
 	sh := acc.Shard
-	err = sh.present(ctx, nil, nil, func(t *Terms) (*script.TakeReply, error) {
-		err := sh.run(ctx, telemetry.Reserve, func(ctx context.Context, c *call) (err error) {
-			req := &script.ReserveRequest{
-				Proposal: t.Proposal, Relied: sh.tell(t), Permits: b.Permits,
-				MinDelay: max(0, time.Duration(b.From-c.Sent)),
-				MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
-				Caller:   acc.name(),
-			}
-			req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
-			if b.Deadline != 0 {
-				req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
-			}
-			reply, err = c.Scripts.Reserve(ctx, sh.Ref, req)
-			sent, received = c.Sent, sh.env.Clock.Now()
-			if err == nil {
-				c.heard(t, received, &reply.TakeReply)
-			} else if !script.NotExecuted(err) {
-				sh.env.Telemetry.Lost(sh.Metrics, b.Permits)
-			}
-			return err
-		})
-		return &reply.TakeReply, err
+	err = basis{shard: sh}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := sh.begin(ctx, telemetry.Reserve)
+		if err != nil {
+			return 0, 0, err
+		}
+		req := &script.ReserveRequest{
+			Proposal: on.fixed.Proposal, Relied: on.tell(), Permits: b.Permits,
+			MinDelay: max(0, time.Duration(b.From-c.Sent)),
+			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
+			Caller:   acc.name(),
+		}
+		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
+		if b.Deadline != 0 {
+			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
+		}
+		reply, err = c.Scripts.Reserve(ctx, sh.Ref, req)
+		sent, received = c.Sent, c.Finish(ctx, err)
+		switch {
+		case err == nil && (!unserved(reply.Status) || on.fixed.Epoch == 0):
+			c.heard(on.fixed, received, &reply.TakeReply)
+		case err != nil && !script.NotExecuted(err):
+			sh.env.Telemetry.Lost(sh.Metrics, b.Permits)
+		}
+		return reply.Status, reply.At, err
 	})
 	return reply, sent, received, err
 }
@@ -133,7 +138,7 @@ func (acc *Account) turnBy(ctx context.Context, a *Ask, now int64) error {
 	a.Answer = Answer{Now: now, Rest: elsewhere(sh, now)}
 	most := int64(sh.Known.ShutCap(sh.Terms.Load().Window))
 	if next := sh.Known.ResetAt.Load(); next > a.By && sh.Known.Answered(now-most) {
-		_ = sh.expired() // which has the record read: nothing is asked that would tell of a change
+		_ = basis{shard: sh}.expired() // which has the record read: nothing is asked that would tell of a change
 		a.Retry = time.Duration(next - now)
 		return nil
 	}
@@ -172,27 +177,30 @@ func (acc *Account) Settle(ctx context.Context, r script.SettleRequest) (reply s
 	if !sh.Node.Reachable(sh.Slot) {
 		return reply, sh.Node.Away(sh.Slot)
 	}
-	settle := func(t *Terms) (*script.TakeReply, error) {
-		err := sh.run(ctx, telemetry.Settle, func(ctx context.Context, c *call) (err error) {
-			if r.Charge > 0 {
-				r.Proposal, r.Relied = t.Proposal, sh.tell(t)
-			}
-			reply, err = c.Scripts.Settle(ctx, sh.Ref, r)
-			switch {
-			case err != nil:
-			case r.Charge > 0:
-				c.heard(t, sh.env.Clock.Now(), &reply.TakeReply)
-			case reply.Back > 0:
-				sh.Known.returned(reply.Free, reply.Early)
-			}
-			return err
-		})
-		return &reply.TakeReply, err
+	once := func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := sh.begin(ctx, telemetry.Settle)
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Charge > 0 {
+			r.Proposal = on.fixed.Proposal
+			r.Relied = on.tell()
+		}
+		reply, err = c.Scripts.Settle(ctx, sh.Ref, r)
+		received := c.Finish(ctx, err)
+		switch {
+		case err != nil || unserved(reply.Status):
+		case r.Charge > 0:
+			c.heard(on.fixed, received, &reply.TakeReply)
+		case reply.Back > 0:
+			sh.Known.returned(reply.Free, reply.Early)
+		}
+		return reply.Status, reply.At, err
 	}
 	if r.Charge > 0 {
-		err = sh.present(ctx, nil, nil, settle)
+		err = basis{shard: sh}.present(ctx, told{}, once)
 	} else {
-		_, err = settle(nil)
+		_, _, err = once(basis{shard: sh})
 	}
 	return reply, err
 }

@@ -36,144 +36,149 @@ type pending struct {
 	moved      int64         // when one was answered last, or sent while no other one was away
 	queued     bool          // in the send queue
 	tickets    atomic.Uint64 // given so far
+	shard      *Shard
 	queue      atomic.Pointer[sendQueue]
 }
 
 // join adds the ask to the batch that is sent next, and keeps the lock: the caller is to be among
 // the sleepers before the batch can be sent. It reports false, and does not keep the lock, if what
 // waits already for the shard's node is more than can be sent in time.
-func (sh *Shard) join(a *Ask) bool {
-	sh.mu.Lock()
-	if sh.tail != nil && sh.tail.take(a) {
-		sh.Unanswered.Add(1)
+func (p *pending) join(a *Ask) bool {
+	sh := p.shard
+	p.mu.Lock()
+	if p.tail != nil && p.tail.take(a) {
+		p.Unanswered.Add(1)
 		return true
 	}
 	now, q := sh.env.Clock.Now(), sh.sendQueue()
-	if sh.head != nil && q.behind(sh.head.opened, now) || q.overdue(now) {
-		sh.mu.Unlock()
+	if p.head != nil && q.behind(p.head.opened, now) || q.overdue(now) {
+		p.mu.Unlock()
 		q.over.sheds(now, int64(q.env.CallTimeout))
 		return false
 	}
 	b := newBatch(sh)
 	b.opened = now
-	if sh.tail == nil {
-		sh.head = b
+	if p.tail == nil {
+		p.head = b
 	} else {
-		sh.tail.next = b
+		p.tail.next = b
 	}
-	sh.tail = b
+	p.tail = b
 	b.take(a)
-	sh.Unanswered.Add(1)
-	if sh.sendNext(now, false); !sh.queued { // the batch before it may take a round trip
+	p.Unanswered.Add(1)
+	if p.sendNext(now, false); !p.queued { // the batch before it may take a round trip
 		wait := min(q.knownRTT()/farBatches, q.maxAge()/2)
 		if wait == 0 {
 			wait = int64(sh.env.CallTimeout / 16)
 		}
 		if wait >= int64(longRTT/farBatches) && !q.slow.Load() {
-			time.AfterFunc(time.Duration(wait), sh.sendAnyway)
+			time.AfterFunc(time.Duration(wait), p.sendAnyway)
 		}
 	}
 	return true
 }
 
 // sendNext has what waits sent, unless it had better wait for a batch that is under way: then more
-// callers go together. late: it has waited for a while. sh.mu is held.
-func (sh *Shard) sendNext(now int64, late bool) {
-	if sh.head == nil || sh.queued {
+// callers go together. late: it has waited for a while. p.mu is held.
+func (p *pending) sendNext(now int64, late bool) {
+	if p.head == nil || p.queued {
 		return
 	}
-	q := sh.sendQueue()
-	switch rtt, few := q.knownRTT(), sh.underWay < farBatches; {
-	case sh.underWay == 0:
+	sh, q := p.shard, p.shard.sendQueue()
+	switch rtt, few := q.knownRTT(), p.underWay < farBatches; {
+	case p.underWay == 0:
 	case sh.Known.contended.Load(): // then calls cost most, and permits are what is short
 		return
 	case rtt == 0:
 		if !late || !few {
 			return
 		}
-	case !q.boundByRTT(), now-sh.moved > 2*rtt, !late && !few: // near or slow; silent; enough under way
+	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // near or slow; silent; enough under way
 		return
 	}
-	sh.queued = true
-	q.add(waiting{shard: sh, since: sh.head.opened})
+	p.queued = true
+	q.add(waiting{shard: sh, since: p.head.opened})
 }
 
 // sendAnyway has what waits sent although others are under way.
-func (sh *Shard) sendAnyway() {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.sendNext(sh.env.Clock.Now(), true)
+func (p *pending) sendAnyway() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sendNext(p.shard.env.Clock.Now(), true)
 }
 
-// quit takes out an ask whose caller leaves before the batch was answered. sh.mu is held.
-func (sh *Shard) quit(a *Ask) {
+// quit takes out an ask whose caller leaves before the batch was answered. p.mu is held.
+func (p *pending) quit(a *Ask) {
 	a.batch.leave(a)
 	if a.unsent = !a.batch.sent; a.unsent {
-		sh.Unanswered.Add(-1)
+		p.Unanswered.Add(-1)
 	}
 }
 
 // nextBatch takes the batch that is sent next; nil if nobody waits. A batch for which some call has
 // waited for so long that the answer could come after its timeout is dissolved: its callers find
 // another, if there is time.
-func (sh *Shard) nextBatch() *batch {
+func (p *pending) nextBatch() *batch {
+	sh := p.shard
 	for {
 		now := sh.env.Clock.Now()
-		sh.mu.Lock()
-		sh.queued = false
-		b := sh.head
+		p.mu.Lock()
+		p.queued = false
+		b := p.head
 		if b == nil {
-			sh.mu.Unlock()
+			p.mu.Unlock()
 			return nil
 		}
-		sh.head, b.next = b.next, nil
-		if sh.head == nil {
-			sh.tail = nil
+		p.head, b.next = b.next, nil
+		if p.head == nil {
+			p.tail = nil
 		}
 		if b.calls() == 0 {
-			sh.mu.Unlock()
+			p.mu.Unlock()
 			continue
 		}
-		if sh.underWay++; sh.underWay == 1 {
-			sh.moved = now
+		if p.underWay++; p.underWay == 1 {
+			p.moved = now
 		}
-		b.sent, b.number = true, sh.tickets.Add(1)
-		sh.asked.Add(b.wanted())
-		sh.mu.Unlock()
+		b.sent, b.number = true, p.tickets.Add(1)
+		p.asked.Add(b.wanted())
+		p.mu.Unlock()
 		if !sh.sendQueue().tooOld(now - b.oldest) {
 			return b
 		}
-		sh.answer(b, nil, errDissolved)
+		p.answer(b, nil, errDissolved)
 	}
 }
 
 // deny answers a batch without asking. The call before it has found that nothing is free for a
 // while, or not for these participants; or the limit has left the shard.
-func (sh *Shard) deny(b *batch, now int64) {
+func (p *pending) deny(b *batch, now int64) {
+	sh := p.shard
 	b.now, b.retry, b.rest = now, UnknownRetry, elsewhere(sh, now) // from what is known of all shards
-	sh.answer(b, make([]int64, len(b.classes)), nil)
+	p.answer(b, make([]int64, len(b.classes)), nil)
 }
 
 // answer wakes everybody in a batch. asks are those granted of each of its groups, or err tells why
 // there are none. If others wait by then, the shard is queued again.
-func (sh *Shard) answer(b *batch, asks []int64, err error) {
-	sh.mu.Lock()
+func (p *pending) answer(b *batch, asks []int64, err error) {
+	sh := p.shard
+	p.mu.Lock()
 	lost := int64(0)
 	if b.err = err; err == nil {
 		lost = b.grant(asks)
 	}
-	sh.Unanswered.Add(-b.calls())
+	p.Unanswered.Add(-b.calls())
 	b.over.Store(true)
 	if b.sent {
 		now := sh.env.Clock.Now()
-		sh.underWay--
-		sh.asked.Add(-b.wanted())
+		p.underWay--
+		p.asked.Add(-b.wanted())
 		if b.at != 0 { // the shard has answered
-			sh.moved = now
+			p.moved = now
 		}
-		sh.sendNext(now, false)
+		p.sendNext(now, false)
 	}
-	sh.mu.Unlock()
+	p.mu.Unlock()
 	if lost > 0 {
 		// Nobody uses it, and it would be missing for a whole window. This ends soon.
 		go sh.Limit.Learned(sh, News{Unclaimed: b.unclaimed()})
@@ -185,46 +190,48 @@ func (sh *Shard) answer(b *batch, asks []int64, err error) {
 }
 
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.
-func (sh *Shard) endWaiting(cause error) {
-	sh.mu.Lock()
-	b := sh.head
-	sh.head, sh.tail = nil, nil
-	sh.mu.Unlock()
+func (p *pending) endWaiting(cause error) {
+	p.mu.Lock()
+	b := p.head
+	p.head, p.tail = nil, nil
+	p.mu.Unlock()
 	for b != nil {
 		next, err := b.next, fmt.Errorf("%w: %w", errBehind, cause)
-		sh.answer(b, nil, err)
+		p.answer(b, nil, err)
 		b = next
 	}
 }
 
 // sendQueue returns the queue that the batches leave from.
-func (sh *Shard) sendQueue() *sendQueue {
+func (p *pending) sendQueue() *sendQueue {
+	sh := p.shard
 	part := whole
 	if sh.Node.Spread() {
 		part = sh.Slot * clusterParts / shard.Slots
 	}
-	q := sh.queue.Load()
+	q := p.queue.Load()
 	if q == nil || q.part != part {
 		q = sh.Node.Kept(part, func() any {
 			return &sendQueue{env: sh.env, part: part, capacity: capacity{mostLoad: firstReach * maxLoad}}
 		}).(*sendQueue)
-		sh.queue.Store(q)
+		p.queue.Store(q)
 	}
 	return q
 }
 
 // ready reports whether a batch can share a request. Else it was answered, or goes by itself.
-func (sh *Shard) ready(b *batch) bool {
+func (p *pending) ready(b *batch) bool {
+	sh := p.shard
 	now := sh.env.Clock.Now()
 	switch {
 	case !sh.Node.Ready(sh.Slot): // since they joined, others were not answered
 		away := sh.Node.Away(sh.Slot)
-		sh.answer(b, nil, fmt.Errorf("%w: %w", errBehind, away))
-		sh.endWaiting(away)
+		p.answer(b, nil, fmt.Errorf("%w: %w", errBehind, away))
+		p.endWaiting(away)
 	case sh.left(), b.singles() && (sh.Known.Shut(now) || b.heldBack(now)):
-		sh.deny(b, now)
-	case sh.unsure():
-		go sh.sendSlowly(b, nil)
+		p.deny(b, now)
+	case sh.Keyed && basis{shard: sh}.expired(), basis{shard: sh}.unfenced():
+		go sh.sendSlowly(b, told{})
 	default:
 		return true
 	}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,78 +32,101 @@ var errUnconfirmed = errors.New("what a call relies on could not be confirmed")
 // Unconfirmed reports whether a call failed because what it relies on could not be confirmed.
 func Unconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
+// basis is what a call to a shard relies on: its terms, and until when they may be believed.
+type basis struct {
+	shard *Shard
+	fixed *Terms // nil: those that the shard has at the time
+}
+
+func (b basis) terms() *Terms {
+	if b.fixed != nil {
+		return b.fixed
+	}
+	return b.shard.Terms.Load()
+}
+
+func (b basis) now() clock.Elapsed { return b.shard.env.Clock.Elapsed() }
+
+func (b basis) clock() *node.ServerClock { return b.shard.Node.ServerClock(b.shard.Slot) }
+
 // serverTime returns a time elapsed as the shard's node tells it, or what stands for one that is
 // not known.
-func (sh *Shard) serverTime(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
+func (b basis) serverTime(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
 	if until != 0 {
-		if at, ok := sh.clock().At(until, now); ok && at > 0 {
+		if at, ok := b.clock().At(until, now); ok && at > 0 {
 			return at
 		}
 	}
 	return unknown
 }
 
-func (sh *Shard) clock() *node.ServerClock { return sh.Node.ServerClock(sh.Slot) }
-
 // expired reports whether the layout was confirmed too long ago.
-func (sh *Shard) expired() bool { return sh.Limit.Belief(0, sh.env.Clock.Elapsed()).Expired }
+func (b basis) expired() bool { return b.shard.Limit.Belief(0, b.now()).Expired }
 
-// tell is what a call under these terms tells the shard of what it relies on.
-func (sh *Shard) tell(t *Terms) script.Relied {
-	now, used := sh.env.Clock.Elapsed(), sh.Known.usedAt.Load()
-	believed := sh.Limit.Belief(t.Epoch, now)
+// tell is what a call tells the shard of what it relies on.
+func (b basis) tell() script.Relied {
+	now, used := b.now(), b.shard.Known.usedAt.Load()
+	believed := b.shard.Limit.Belief(b.terms().Epoch, now)
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
-	seen := used != 0 && time.Duration(int64(now)-used) < sh.Terms.Load().Window
-	return script.Relied{Known: believed.Known, Seen: seen, Fence: sh.fence(t, now),
-		Deadline: sh.serverTime(believed.Until, now, script.Unconfirmed)}
+	seen := used != 0 && time.Duration(int64(now)-used) < b.shard.Terms.Load().Window
+	return script.Relied{Known: believed.Known, Seen: seen, Fence: b.fence(),
+		Deadline: b.serverTime(believed.Until, now, script.Unconfirmed)}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
 const refused = 1
 
-// fence is until when a call under these terms may do anything, in the time of the shard's node; 0:
-// it has no end.
-func (sh *Shard) fence(t *Terms, now clock.Elapsed) clock.ServerTime {
-	switch f := t.Fence; {
+// fence is until when the call may do anything, in the time of the shard's node; 0: it has no end.
+func (b basis) fence() clock.ServerTime {
+	f := b.terms().Fence
+	switch {
 	case f == nil:
 		return 0
-	case t.bars(sh):
+	case b.terms().bars(b.shard):
 		return refused
-	default:
-		return sh.serverTime(f.Until(now), now, refused)
 	}
+	now := b.now()
+	return b.serverTime(f.Until(now), now, refused)
 }
 
-// unsure reports whether it has to be confirmed first which nodes are in, or what the layout is of
-// a shard that nobody tells of another one.
-func (sh *Shard) unsure() bool {
-	f := sh.Terms.Load().Fence
-	return sh.Keyed && sh.expired() || f != nil && f.Until(sh.env.Clock.Elapsed()) == 0
+// unfenced reports whether it has to be confirmed first which nodes are in.
+func (b basis) unfenced() bool {
+	f := b.shard.Terms.Load().Fence
+	return f != nil && f.Until(b.now()) == 0
 }
 
-// present makes a call under fixed terms, nil: those of the time. It makes the call again while the
-// shard has no state and was given none, or was asked after the fence: it does what that takes in
-// between, until what the call relies on is confirmed and the time of the node known. before is
-// what a call was told that did nothing; nil: none was made.
-func (sh *Shard) present(ctx context.Context, fixed *Terms, before *script.TakeReply,
-	once func(*Terms) (*script.TakeReply, error)) error {
-	if before == nil && fixed == nil {
-		sh.reassure(ctx)
-	}
-	for tries := 1; ; {
-		if before != nil {
-			if err := sh.insist(ctx, cmp.Or(fixed, sh.Terms.Load()), before, tries); err != nil {
-				return err
-			}
-			tries++
-		}
-		t := cmp.Or(fixed, sh.Terms.Load())
-		reply, err := once(t)
-		if err != nil || !t.absent(reply) {
+// told is what a shard said to a call that did nothing, and when, in the time of its node. The zero
+// value is that of a shard that was not asked.
+type told struct {
+	status script.Status
+	at     clock.ServerTime
+}
+
+// present makes a call, and again while the shard has no state and was given none, or was asked
+// after the fence: it does what that takes in between, until what the call relies on is confirmed
+// and the time of the node known.
+func (b basis) present(ctx context.Context, before told,
+	once func(basis) (status script.Status, at clock.ServerTime, err error)) error {
+	tries := 1
+	switch {
+	case before != told{}:
+		if err := b.insist(ctx, before, tries); err != nil {
 			return err
 		}
-		before = reply
+		tries++
+	case b.fixed == nil:
+		b.reassure(ctx)
+	}
+	for ; ; tries++ {
+		under := basis{b.shard, b.terms()}
+		status, at, err := once(under)
+		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
+			return err
+		}
+		if err := b.insist(ctx, told{status, at}, tries); err != nil {
+			return err
+		}
 	}
 }
 
@@ -120,12 +142,12 @@ func (sh *Shard) present(ctx context.Context, fixed *Terms, before *script.TakeR
 //
 // Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
 // time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
-func (sh *Shard) reassure(ctx context.Context) {
-	f, now := sh.Terms.Load().Fence, sh.env.Clock.Elapsed()
-	if f != nil && f.Until(now) == 0 && sh.clock().Heard(now) {
+func (b basis) reassure(ctx context.Context) {
+	sh, f := b.shard, b.terms().Fence
+	if f != nil && f.Until(b.now()) == 0 && b.clock().Heard(b.now()) {
 		_ = f.ConfirmSince(ctx, 0)
 	}
-	if sh.Keyed && sh.expired() {
+	if sh.Keyed && b.expired() {
 		within, cancel := context.WithTimeout(ctx, sh.env.CallTimeout/2)
 		defer cancel()
 		_ = sh.Limit.Confirm(within, 0)
@@ -135,23 +157,24 @@ func (sh *Shard) reassure(ctx context.Context) {
 // insist returns nil if a call is to be made again to a shard that did nothing. What the call
 // relied on is over by the clock of the node, unless something was read meanwhile. So it is read
 // once more, whatever the clocks of this machine say: they may have stood still.
-func (sh *Shard) insist(ctx context.Context, t *Terms, before *script.TakeReply, tries int) error {
+func (b basis) insist(ctx context.Context, before told, tries int) error {
+	sh := b.shard
 	if tries == confirmTries {
 		return fmt.Errorf("%w: the time of its node keeps changing", errAbsent)
 	}
-	now := sh.env.Clock.Elapsed()
-	sh.clock().Learn(now, before.At)
+	now := b.now()
+	b.clock().Learn(now, before.at)
 	since := func(end clock.ServerTime) clock.Elapsed {
-		if end > before.At {
+		if end > before.at {
 			return 0
 		}
 		return now
 	}
-	f, relied := t.Fence, sh.tell(t)
+	f, relied := b.terms().Fence, b.tell()
 	var err error
-	if before.Status == script.Fenced {
+	if before.status == script.Fenced {
 		err = errBarred
-		if f != nil && !t.bars(sh) {
+		if f != nil && !b.terms().bars(sh) {
 			var both sync.WaitGroup
 			if sh.Keyed { // it may well have no state: what that takes is done at the same time
 				both.Go(func() { _ = sh.Limit.Confirm(ctx, since(relied.Deadline)) })

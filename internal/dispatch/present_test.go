@@ -34,12 +34,12 @@ func TestACallOnAReplacedShardGetsNewTerms(t *testing.T) {
 	second.Replaces(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := first.present(t.Context(), nil, nil, func(under *Terms) (*script.TakeReply, error) {
-		asked = append(asked, under.Epoch)
-		if under.Epoch == 2 {
-			return &script.TakeReply{Status: script.Fresh, At: 1}, nil
+	err := basis{shard: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		asked = append(asked, on.fixed.Epoch)
+		if on.fixed.Epoch == 2 {
+			return script.Fresh, 1, nil
 		}
-		return &script.TakeReply{Status: script.Absent, At: 1}, nil
+		return script.Absent, 1, nil
 	})
 	if err != nil || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
 		t.Errorf("asked under the epochs %v: %v", asked, err)
@@ -71,7 +71,7 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			absent := sh.next()
 			behind := sh.call(t.Context(), 2, false)
 			sh.Limit = &leavingLimit{quietLimit{sh.account()}, sh, err}
-			sh.sendSlowly(absent, &script.TakeReply{At: 1})
+			sh.sendSlowly(absent, told{script.Absent, 1})
 			sh.prepared()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
@@ -90,7 +90,7 @@ func TestASlowCallIsGivenUp(t *testing.T) {
 		sh.Terms.Store(&Terms{Epoch: 1, Most: 1})
 		waits := sh.call(t.Context(), 1, false)
 		sh.Limit = &replacedLimit{quietLimit{sh.account()}, func() { <-late }}
-		go sh.sendSlowly(sh.next(), &script.TakeReply{At: 1})
+		go sh.sendSlowly(sh.next(), told{script.Absent, 1})
 		time.Sleep(sh.env.CallTimeout + watchGrace)
 		synctest.Wait()
 		if !waits.ended.Load() || !errors.Is(waits.err, node.ErrAway) {
@@ -121,9 +121,9 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		sh := grounded(t)
 		sh.Limit, sh.Keyed = limit, untold
 		asked := 0
-		err := sh.present(t.Context(), nil, nil, func(*Terms) (*script.TakeReply, error) {
+		err := basis{shard: sh}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
 			asked++
-			return &script.TakeReply{Status: script.OK, At: 1}, nil
+			return script.OK, 1, nil
 		})
 		if err != nil || asked != 1 || limit.waits != want {
 			t.Errorf("untold %v: %v, asked %d times after %d waits", untold, err, asked, limit.waits)
@@ -147,13 +147,13 @@ func TestTheFirstCallUnderAFenceAsksTheTime(t *testing.T) {
 	sh.Limit, sh.Keyed = limit, true
 	sh.Terms.Store(&Terms{Epoch: 1, Most: 1, Fence: unconfirmedFence{}})
 	calls := 0
-	err := sh.present(t.Context(), nil, nil, func(under *Terms) (*script.TakeReply, error) {
-		s := section{shard: sh, batch: newBatch(sh), terms: under}
-		s.prepare(sh.env.Clock.Now())
+	err := basis{shard: sh}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		s := section{shard: sh, batch: newBatch(sh)}
+		s.prepare(on, sh.env.Clock.Now())
 		if calls++; !s.take.Rare {
 			t.Error("the calm take is asked, which does not tell the time")
 		}
-		return &script.TakeReply{Status: []script.Status{script.Fenced, script.OK}[calls-1], At: 1}, nil
+		return []script.Status{script.Fenced, script.OK}[calls-1], 1, nil
 	})
 	if err != nil || calls != 2 {
 		t.Errorf("%d calls, %v", calls, err)

@@ -1,12 +1,14 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -126,20 +128,20 @@ func (req *request) run() (next *request, goesOn bool) {
 
 // sendSlowly sends a batch in a slow call, by itself: what it relies on has to be confirmed first.
 // before is what an earlier call for it was told, if any.
-func (sh *Shard) sendSlowly(b *batch, before *script.TakeReply) {
+func (sh *Shard) sendSlowly(b *batch, before told) {
 	req := newRequest(sh.env, nil)
 	req.add(sh, b)
 	s := req.sections[0]
 	now := sh.env.Clock.Now()
 	req.begin(now, sh.env.budget(now-req.oldest, req.split))
 	received, left := int64(0), false
-	err := sh.present(req, nil, before, func(t *Terms) (*script.TakeReply, error) {
+	err := basis{shard: sh}.present(req, before, func(on basis) (script.Status, clock.ServerTime, error) {
 		if left = sh.left(); left { // as was read meanwhile
-			return &script.TakeReply{Status: script.OK}, nil
+			return script.OK, 0, nil
 		}
-		s.terms = t
+		s.terms = on.fixed
 		received = req.call(req)
-		return &s.Reply, s.Err
+		return s.Reply.Status, s.Reply.At, s.Err
 	})
 	switch awaited, _ := req.finish(); {
 	case !awaited:
@@ -182,7 +184,7 @@ func (req *request) call(ctx context.Context) (received int64) {
 		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
 			s.relyOn(req.sections[i-1])
 		} else {
-			s.prepare(n.Sent)
+			s.prepare(basis{s.shard, cmp.Or(s.terms, s.shard.Terms.Load())}, n.Sent)
 		}
 		s.Ref = s.shard.Ref
 		if s.key != nil {
@@ -238,11 +240,10 @@ func (req *request) answer(received int64) {
 		switch {
 		case s.Err != nil:
 			s.refuse(s.Err)
-		case s.terms.absent(&s.Reply) && s.key != nil:
+		case s.absent() && s.key != nil:
 			s.key.end(ErrNotPlain)
-		case s.terms.absent(&s.Reply):
-			reply := s.Reply
-			go s.shard.sendSlowly(s.batch, &reply)
+		case s.absent():
+			go s.shard.sendSlowly(s.batch, told{s.Reply.Status, s.Reply.At})
 		default:
 			s.deliver(received)
 		}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +22,8 @@ type section struct {
 }
 
 // prepare fills in the request, for a call that begins now.
-func (s *section) prepare(now int64) {
-	sh, t := s.shard, cmp.Or(s.terms, s.shard.Terms.Load())
+func (s *section) prepare(b basis, now int64) {
+	sh, t := s.shard, b.terms()
 	if s.callers = s.callers[:0]; !sh.Keyed {
 		for _, acc := range s.batch.accounts {
 			s.callers = append(s.callers, acc.Report(t.Shards))
@@ -33,7 +32,7 @@ func (s *section) prepare(now int64) {
 	s.terms = t
 	s.take.Groups, s.take.Callers = s.groups, s.callers
 	s.take.Proposal = t.Proposal
-	s.take.Relied = sh.tell(t)
+	s.take.Relied = b.tell()
 	s.take.Room, s.take.CallerRoom = s.grants[:0], s.take.CallerRoom[:0]
 	// Rare asks for the full take at once: the calm one may fail, and far away there is no time for
 	// a second call. After a rest much may have changed, and a participant that is refused
@@ -56,7 +55,7 @@ func (s *section) relyOn(o *section) {
 }
 
 func (s *section) learn(c *call, received int64) {
-	if s.terms.absent(&s.Reply) {
+	if s.absent() {
 		s.sent.Store(false) // nothing was executed
 		return
 	}
@@ -72,6 +71,13 @@ func (s *section) learn(c *call, received int64) {
 		acc.learn(c.Sent, received, &s.Reply, i)
 	}
 }
+
+// absent reports whether the shard has no state, and was given none, or the call came after its
+// fence.
+func (s *section) absent() bool { return unserved(s.Reply.Status) && s.terms.Epoch != 0 }
+
+// unserved reports whether a call did nothing.
+func unserved(s script.Status) bool { return s == script.Absent || s == script.Fenced }
 
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {

@@ -466,7 +466,7 @@ func TestWhatIsUnderWayIsNotThereForOthers(t *testing.T) {
 		rare := func() bool {
 			b := sh.nextBatch()
 			s := &section{shard: sh, batch: b, groups: b.groups(nil)}
-			s.prepare(now)
+			s.prepare(basis{sh, sh.Terms.Load()}, now)
 			return s.take.Rare
 		}
 		sh.call(t.Context(), 6, false)

@@ -44,18 +44,12 @@ type Terms struct {
 	Split  bool  // over several nodes
 	Fence  Fence // tells whether the shard may be asked; nil: it always may
 
-	Proposal *script.Proposal // what it claims for a shard without state is subject to a deadline: see tell
+	Proposal *script.Proposal // what it claims for a shard without state is subject to basis.deadline
 }
 
 // splitOver reports whether the limit has shards on other servers than that of the node, that can
 // answer where this one does not.
 func (t *Terms) splitOver(n *node.Node) bool { return t.Split || t.Shards > 1 && n.Spread() }
-
-// absent reports whether a call under the terms did nothing: the shard has no state and was given
-// none, or the call came after its fence.
-func (t *Terms) absent(r *script.TakeReply) bool {
-	return t.Epoch != 0 && (r.Status == script.Absent || r.Status == script.Fenced)
-}
 
 // Fence tells which nodes are in, and for how long that may be relied on.
 type Fence interface {
@@ -123,7 +117,7 @@ type News struct {
 // Init makes a zero Shard that of a limit, of that name in Redis, at a node.
 func (sh *Shard) Init(e *Env, home *Home, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Shard {
 	sh.env, sh.Home, sh.Limit, sh.Node, sh.Ref, sh.Nonce = e, home, of, n, ref, chance.Uint64()
-	sh.Terms = &sh.own
+	sh.Terms, sh.pending.shard = &sh.own, sh
 	sh.Terms.Store(t)
 	return sh
 }
@@ -217,11 +211,8 @@ func (sh *Shard) begin(ctx context.Context, op telemetry.Operation) (context.Con
 	return ctx, call{c, sh, op}, err
 }
 
-// heard takes in what the shard said of itself and has free, if it did anything.
+// heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	if t.absent(r) {
-		return
-	}
 	c.shard.Known.learn(c.Sent, received, c.Began, t, r)
 	c.tell(t, r.Status, r.Epoch)
 }
@@ -243,8 +234,8 @@ func (c *call) looked(r *script.PeekReply) {
 	}
 }
 
-// Usable reports whether calls for permits may be made to the shard now: its node is in, and believed
-// to answer.
+// Usable reports whether calls for permits may be made to the shard now: its node is in, and
+// believed to answer.
 func (sh *Shard) Usable() bool { return !sh.Terms.Load().bars(sh) && sh.Node.Reachable(sh.Slot) }
 
 // bars reports whether the node of a shard is known to be out.

@@ -67,7 +67,8 @@ var breakages = []breakage{
 	{"a fence is left out", "lost", "over", 3, []limittest.Edit{
 		{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
 		{"return !sh.Terms.Load().bars(sh) &&", "return (BROKEN || !sh.Terms.Load().bars(sh)) &&"},
-		{"|| f != nil && f.Until(sh.env", "|| !BROKEN && f != nil && f.Until(sh.env"},
+		{"return f != nil && f.Until(b.now()) == 0",
+			"return !BROKEN && f != nil && f.Until(b.now()) == 0"},
 	}},
 	{"one place is a majority", "lost", "over", 18, []limittest.Edit{{
 		"func Majority(places int) int { return places/2 + 1 }",
