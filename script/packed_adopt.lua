@@ -107,8 +107,6 @@ if closed == 0 and not as_proposed then
 end
 if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
   renew = true
-  if window ~= had[2] or target ~= had[4] then
-    contended = 0 -- the parts of participants, and what they owe, are of another limit
-  end
+  contended = window == had[2] and target == had[4] and contended or 0 -- what they owe is of another limit
   reshape()
 end

@@ -100,3 +100,26 @@ func TestATimeWithoutCallsIsNoSilence(t *testing.T) {
 		t.Errorf("silent for %v", got)
 	}
 }
+
+// Nobody called for long, so nobody looked: the next call finds out itself how the endpoint is.
+func TestABreakerForgetsWhatNobodyLookedAt(t *testing.T) {
+	var b breaker
+	b.broke(0)
+	if b.forgets(1900*ms) || b.ready() {
+		t.Error("it forgets too soon")
+	}
+	b.claimProbe(1900 * ms)
+	if b.forgets(10_000 * ms) {
+		t.Error("it forgets while somebody looks")
+	}
+	b.broke(10_000 * ms)
+	if !b.forgets(12_200*ms) || !b.ready() || b.forgets(12_200*ms) {
+		t.Error("it does not forget, or twice")
+	}
+	if !b.broke(12_300 * ms) {
+		t.Error("that the endpoint does not answer is no news")
+	}
+	if !b.forgets(15_000*ms) || !b.succeeded(15_000*ms) || b.succeeded(15_000*ms) {
+		t.Error("that it answers again is no news, or twice")
+	}
+}
