@@ -89,8 +89,10 @@ func TestCallsWaitForPermits(t *testing.T) {
 	if len(targets) != 4 || targets[0] != "passthrough:///test/grpc.testing.TestService/UnaryCall" {
 		t.Error(targets)
 	}
-	none := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return nil }}
-	limittest.Must(t, through(t.Context(), none, fine))
+	for _, nobody := range []grpclimit.Waiter{nil, (*shardlimit.Limiter)(nil)} {
+		none := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return nobody }}
+		limittest.Must(t, through(t.Context(), none, fine))
+	}
 }
 
 // The status of a call that is not made unwraps to why.

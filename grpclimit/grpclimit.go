@@ -126,11 +126,11 @@ func (s *stream) RecvMsg(m any) error {
 // pass decides about a call or message: the context for its handler, or the status that answers it.
 func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, error) {
 	limiter := i.choose(ctx, call)
-	cost := int64(1)
-	if limiter != nil && i.o.Cost != nil {
+	limited, cost := !adapter.IsNil(limiter), int64(1)
+	if limited && i.o.Cost != nil {
 		cost = i.o.Cost(ctx, call)
 	}
-	if limiter == nil || cost == 0 {
+	if !limited || cost == 0 {
 		return ctx, nil
 	}
 	p, err := adapter.Pass(ctx, passedKey{}, limiter, cost)

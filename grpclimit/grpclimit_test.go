@@ -118,9 +118,11 @@ func TestCosts(t *testing.T) {
 			t.Errorf("asked for %d of %d, %v", l.asked, cost, err)
 		}
 	}
-	nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return nil },
-		grpclimit.Options{})
-	limittest.Must(t, handle(t.Context(), nobody, served))
+	for _, none := range []grpclimit.Limiter{nil, (*shardlimit.Limiter)(nil)} {
+		nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return none },
+			grpclimit.Options{})
+		limittest.Must(t, handle(t.Context(), nobody, served))
+	}
 }
 
 // A call that ends before its turn has the code of its end.

@@ -98,11 +98,11 @@ type middleware struct {
 
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	limiter := m.choose(r)
-	cost := int64(1)
-	if limiter != nil && m.Cost != nil {
+	limited, cost := !adapter.IsNil(limiter), int64(1)
+	if limited && m.Cost != nil {
 		cost = m.Cost(r)
 	}
-	if limiter == nil || cost == 0 {
+	if !limited || cost == 0 {
 		next.ServeHTTP(w, r)
 		return
 	}

@@ -146,8 +146,10 @@ func TestCosts(t *testing.T) {
 			t.Errorf("asked for %d of %d", l.asked, cost)
 		}
 	}
-	w := get(httplimit.New(func(*http.Request) httplimit.Limiter { return nil }, httplimit.Options{})(ok))
-	has(t, w.Header(), "without a limiter", nil)
+	for _, none := range []httplimit.Limiter{nil, (*shardlimit.Limiter)(nil), (*httplimit.Policies)(nil)} {
+		w := get(httplimit.New(func(*http.Request) httplimit.Limiter { return none }, httplimit.Options{})(ok))
+		has(t, w.Header(), "without a limiter", nil)
+	}
 }
 
 func TestTheAnswersCanBeReplaced(t *testing.T) {

@@ -52,7 +52,7 @@ func hold(ctx context.Context, pauses Pauses, key string, w Waiter, cost int64) 
 			return nil, err
 		}
 		var got *Taken
-		if w != nil && cost != 0 {
+		if cost != 0 && !IsNil(w) {
 			d, err := w.Acquire(ctx, cost)
 			if err != nil {
 				return nil, err

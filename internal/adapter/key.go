@@ -15,10 +15,15 @@ import (
 
 // MustBe panics if v is nil, or a nil pointer or function: a mistake of the program.
 func MustBe(v any, why string) {
-	is := reflect.ValueOf(v)
-	if v == nil || (is.Kind() == reflect.Pointer || is.Kind() == reflect.Func) && is.IsNil() {
+	if IsNil(v) {
 		panic(why)
 	}
+}
+
+// IsNil reports whether v is nil, or a nil pointer or function: what a map has of no such key.
+func IsNil(v any) bool {
+	is := reflect.ValueOf(v)
+	return v == nil || (is.Kind() == reflect.Pointer || is.Kind() == reflect.Func) && is.IsNil()
 }
 
 // Join makes one key of the parts that of reads from each key. Different parts never make the same
