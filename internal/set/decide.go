@@ -302,11 +302,12 @@ func (v *vote) left(ctx context.Context) call.Decision {
 	of := v.Target.LimitOf(v.routes)
 	switch {
 	case v.asked && v.err != nil:
-		return call.Decision{Answer: call.Answer{Limit: of.Permits}, Origin: call.Origin{Mode: of.Mode}}
+		return call.Decision{Answer: call.Answer{Limit: of.Permits}, Origin: call.Origin{Mode: of.Mode, Target: v.Target}}
 	case v.asked:
 		return v.said
 	}
-	d := call.Decision{Answer: call.Answer{Limit: of.Permits, Remaining: of.Most()}, Origin: call.Origin{Mode: of.Mode}}
+	d := call.Decision{Answer: call.Answer{Limit: of.Permits, Remaining: of.Most()},
+		Origin: call.Origin{Mode: of.Mode, Target: v.Target}}
 	switch {
 	case of.Scope == limit.PerParticipant: // which is asked unless 0 permits are wanted
 		own := v.Own(of)

@@ -63,7 +63,7 @@ func (s *Set) Each(d *call.Decision) []call.Decision {
 	each := make([]call.Decision, len(s.places))
 	for i, at := range s.places {
 		said := (*d.Joint)[at]
-		each[i] = call.Decision{Answer: said.Answer, Origin: call.Origin{Mode: said.Mode}}
+		each[i] = call.Decision{Answer: said.Answer, Origin: call.Origin{Mode: said.Mode, Target: said.Target}}
 		if !d.Allowed {
 			each[i].Granted = 0
 		}

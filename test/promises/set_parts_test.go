@@ -75,7 +75,8 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 			}
 			for i, said := range each {
 				limit := []int64{9, 3, 9, 5}[i]
-				if said.Limit != limit || said.Remaining != left[i] || said.Granted != granted[i] ||
+				name := []string{"hour", "minute", "hour", "mine"}[i]
+				if said.Limiter() != name || said.Limit != limit || said.Remaining != left[i] || said.Granted != granted[i] ||
 					said.Allowed != (said.RetryAfter == 0) {
 					t.Errorf("limit %d of %+v: %+v, want %d left", i, d, said, left[i])
 				}
