@@ -52,7 +52,8 @@ func All(parts ...Part) *Set {
 // granted and has left, and when there is more. Of a denied call, it tells which limits refused:
 // Allowed says whether the limit by itself had room, and Remaining counts what it was given back.
 // A limit that was not asked, because another one refused, says what this process last heard from
-// it, of an idle key of a Family its whole limit. One that failed says no more than its Limit.
+// it. Of what this process remembers nothing, such as an idle key of a Family, it is the whole
+// limit, and Limiter is "". One that failed says no more than its Limit.
 // Settle the decision itself, not these.
 func (s *Set) Each(d Decision) []Decision {
 	in := d.in()

@@ -96,7 +96,8 @@ type told struct {
 	said shardlimit.Decision
 }
 
-// tell returns what there is to tell of each policy: nothing of one that refuses nobody or failed.
+// tell returns what there is to tell of each policy: nothing of one that refuses nobody or failed,
+// or was not asked and is not known.
 func (m *middleware) tell(limiter Limiter, d *shardlimit.Decision) (each []told) {
 	l, several := limiter.(*Policies)
 	if !several {
@@ -107,7 +108,7 @@ func (m *middleware) tell(limiter Limiter, d *shardlimit.Decision) (each []told)
 		return []told{{m.Policy, per, *d}}
 	}
 	for i, said := range l.Each(*d) {
-		if !lenient(&said) && !undecided(&said) {
+		if said.Limiter() != "" && !lenient(&said) && !undecided(&said) {
 			each = append(each, told{l.all[i].Name, l.all[i].Limiter.Limit().Per, said})
 		}
 	}

@@ -125,6 +125,21 @@ func TestPoliciesTellWhatIsInForce(t *testing.T) {
 	has(t, h, "in force", map[string]string{"RateLimit-Policy": `"key";q=100;w=3600`, "RateLimit": `"key";r=98;t=3600`})
 }
 
+// Answers tell nothing of a limit that was not asked, because another one refused, and is not known.
+func TestNothingIsToldOfALimitThatIsNotKnown(t *testing.T) {
+	f := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(2))
+	all := httplimit.All(httplimit.Policy{Name: "over", Limiter: f.Limiter("over")},
+		httplimit.Policy{Name: "used", Limiter: f.Limiter("used")})
+	limittest.MustGet(t, f.Limiter("used"), 1)
+	limittest.MustGet(t, f.Limiter("over"), 2)
+	limittest.Refuses(t, f.Limiter("over"))
+	has(t, behind(all, httplimit.Options{}).Header(), "draft", map[string]string{"Retry-After": "3600",
+		"RateLimit": `"over";r=0;t=3600`, "RateLimit-Policy": `"over";q=2;w=3600`})
+	has(t, behind(all, httplimit.Options{Fields: httplimit.OpenAI}).Header(), "as OpenAI",
+		map[string]string{"Retry-After": "3600", "X-RateLimit-Limit-Over": "2", "X-RateLimit-Remaining-Over": "0",
+			"X-RateLimit-Reset-Over": "1h0m0s"})
+}
+
 // A name that cannot stand in a header is told percent-encoded, there and in the problem; one that
 // can is told as it is.
 func TestNamesThatNoHeaderCanHave(t *testing.T) {

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -17,6 +18,14 @@ type Routes struct {
 
 	Record *register.Reader   // that holds the layout, or what it follows from
 	only   [1]*dispatch.Shard // backs Shards, as a rule
+}
+
+// Heard reports whether this process has heard from a shard.
+func (r *Routes) Heard() bool {
+	return slices.ContainsFunc(r.Shards, func(sh *dispatch.Shard) bool {
+		_, heard := sh.Known.Free()
+		return heard
+	})
 }
 
 // Free adds up what was free on the shards this process has heard from.

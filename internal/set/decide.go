@@ -308,6 +308,9 @@ func (v *vote) left(ctx context.Context) call.Decision {
 	}
 	d := call.Decision{Answer: call.Answer{Limit: of.Permits, Remaining: of.Most()},
 		Origin: call.Origin{Mode: of.Mode, Target: v.Target}}
+	if of.Scope != limit.PerParticipant && (v.routes == nil || !v.routes.Heard()) {
+		d.Target = nil // nothing is known of it
+	}
 	switch {
 	case of.Scope == limit.PerParticipant: // which is asked unless 0 permits are wanted
 		own := v.Own(of)
