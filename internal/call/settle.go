@@ -70,7 +70,16 @@ func (c *Target) settle(ctx context.Context, d *Decision, s settlement) error {
 	case used > d.Granted:
 		return s.charge(ctx, parts, used-d.Granted)
 	}
-	return s.giveBack(ctx, parts, d.Granted-used)
+	return s.giveBack(ctx, parts, beyond(parts, used))
+}
+
+// beyond returns how many permits of the parts were not used. In Shadow they may be fewer than were
+// granted.
+func beyond(parts []dispatch.Part, used int64) int64 {
+	for _, p := range parts {
+		used -= p.N
+	}
+	return max(-used, 0)
 }
 
 // id returns the id of the limit that decided.
@@ -269,7 +278,7 @@ func (d *Decision) settleHere(used int64) error {
 		return limit.ErrSettled
 	}
 	c, of := d.Target, d.Target.LimitNow()
-	back := d.returnHere(max(d.Granted-used, 0))
+	back := d.returnHere(beyond(d.parts(), used))
 	_, charged := d.special.engine.Settle(0, local.Receipt{}, max(used-d.Granted, 0), of.Owed())
 	if !d.Degraded { // metrics count what the outage policy grants apart
 		c.Process.Telemetry.Settled(c.Metrics, back, charged)

@@ -148,6 +148,24 @@ func TestShadowDelaysNobody(t *testing.T) {
 	})
 }
 
+// In shadow there comes back what was counted and not used, and nothing of what was not counted.
+func TestSettleInShadow(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		for name, limit := range map[string]shardlimit.Limit{"all": shardlimit.PerHour(10),
+			"each": limittest.PerParticipant(10, time.Hour)} {
+			l := limittest.Limiter(t, f.Client(t), name, in(shardlimit.Shadow, limit))
+			for used, over := range map[int64]bool{20: true, 4: false} {
+				d, err := l.AllowUpTo(t.Context(), 30)
+				limittest.Must(t, err)
+				limittest.Must(t, l.Settle(t.Context(), d, used))
+				limittest.Must(t, l.Settle(t.Context(), mustDecide(t, l, 6, true, over), 0))
+				mustDecide(t, l, 7, true, true)
+				time.Sleep(2 * time.Hour)
+			}
+		}
+	})
+}
+
 // A mode that grants whatever is asked for grants no more than a limit can have, which is what the
 // text of a decision can tell.
 func TestNoModeGrantsMoreThanMaxPermits(t *testing.T) {
