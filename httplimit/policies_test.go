@@ -125,7 +125,7 @@ func TestPoliciesTellWhatIsInForce(t *testing.T) {
 	has(t, h, "in force", map[string]string{"RateLimit-Policy": `"key";q=100;w=3600`, "RateLimit": `"key";r=98;t=3600`})
 }
 
-// Answers tell nothing of a limit that was not asked, because another one refused, and is not known.
+// Answers tell nothing of a limit that is not known and was not asked, as another one refused.
 func TestNothingIsToldOfALimitThatIsNotKnown(t *testing.T) {
 	f := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(2))
 	all := httplimit.All(httplimit.Policy{Name: "over", Limiter: f.Limiter("over")},

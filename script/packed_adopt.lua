@@ -107,6 +107,6 @@ if closed == 0 and not as_proposed then
 end
 if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then
   renew = true
-  contended = window == had[2] and target == had[4] and contended or 0 -- what they owe is of another limit
+  contended = window == had[2] and target < 2 * had[4] and contended or 0 -- what they owe is of another limit
   reshape()
 end

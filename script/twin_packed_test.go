@@ -317,7 +317,7 @@ func (m *twin) adopt(r *TakeRequest) (status Status, renew bool) {
 	}
 	if had.epoch != 0 &&
 		(m.share != had.share || m.window != had.window || m.burst != had.burst || m.target != had.target) {
-		if m.window != had.window || m.target != had.target {
+		if m.window != had.window || m.target >= 2*had.target {
 			m.fair.contended = 0
 		}
 		own.reshape(&m.frame)

@@ -16,16 +16,17 @@ type Family struct {
 	Of *Core // holds the declaration; has no permits of its own
 
 	plans  keyPlans
-	losses sync.Map // by node: when a key was last found to be lost there
+	losses sync.Map // by node: when the log was last told that it has lost a key
 }
 
-// quiet is after how long without another key that a node has lost the log is told of one again.
-const quiet = 5 * time.Second
-
-// hears reports whether it is news that a node has lost a key: it loses all of them at once.
+// hears reports whether the log is to be told that a node has lost a key: once a minute, as it may
+// lose all of them at once.
 func (f *Family) hears(node string, now int64) bool {
-	last, heard := f.losses.Swap(node, now)
-	return !heard || now-last.(int64) > int64(quiet)
+	if last, told := f.losses.Load(node); told && now-last.(int64) < int64(time.Minute) {
+		return false
+	}
+	f.losses.Store(node, now)
+	return true
 }
 
 // Terms returns the terms of a limit that comes with calls. After an error the record is looked at:

@@ -93,7 +93,7 @@ func isSilence(err error) bool {
 }
 
 // Reachable is Ready, and has a node that is away looked at again if the pause since the last time
-// is over: it connects, or asks in the background. If nobody has looked for long, calls may be sent.
+// is over: it connects, or asks in the background. If nobody has looked for long, calls are sent.
 func (n *Node) Reachable(slot int) bool {
 	if n.Ready(slot) {
 		return true

@@ -56,7 +56,7 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 			var now call.Decision
 			q.member.ForgetDenials(r)
 			if err := q.member.AtOnce(q.ctx, r, n, false, c.Process.Now(), 0, &now); err == nil && now.Allowed {
-				c.GiveBackAll(d, true)
+				c.GiveBackAll(d, false)
 				q.hand(now, false)
 				return true, 0
 			}
