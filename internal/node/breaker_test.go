@@ -105,21 +105,13 @@ func TestATimeWithoutCallsIsNoSilence(t *testing.T) {
 func TestABreakerForgetsWhatNobodyLookedAt(t *testing.T) {
 	var b breaker
 	b.broke(0)
-	if b.forgets(1900*ms) || b.ready() {
-		t.Error("it forgets too soon")
-	}
+	soon := b.forgets(1900*ms) || b.ready()
 	b.claimProbe(1900 * ms)
-	if b.forgets(10_000 * ms) {
-		t.Error("it forgets while somebody looks")
-	}
+	soon = soon || b.forgets(10_000*ms) // somebody looks
 	b.broke(10_000 * ms)
-	if !b.forgets(12_200*ms) || !b.ready() || b.forgets(12_200*ms) {
-		t.Error("it does not forget, or twice")
-	}
-	if !b.broke(12_300 * ms) {
-		t.Error("that the endpoint does not answer is no news")
-	}
-	if !b.forgets(15_000*ms) || !b.succeeded(15_000*ms) || b.succeeded(15_000*ms) {
-		t.Error("that it answers again is no news, or twice")
+	late, twice := b.forgets(12_200*ms) && b.ready(), b.forgets(12_200*ms)
+	isNews := b.broke(12_300*ms) && b.forgets(15_000*ms) && b.succeeded(15_000*ms) && !b.succeeded(15_000*ms)
+	if soon || !late || twice || !isNews {
+		t.Errorf("soon %t, late %t, twice %t, then news %t", soon, late, twice, isNews)
 	}
 }
