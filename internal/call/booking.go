@@ -188,6 +188,9 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) (Decision, in
 	c := b.view.member.Target
 	for range bookRounds {
 		began := c.Process.Now()
+		if b.Deadline != 0 && b.at > b.Deadline {
+			return Decision{}, 0, late(time.Duration(b.at-began), b.Deadline, began)
+		}
 		done, err := b.atOnce(ctx, wanted)
 		var d Decision
 		latest, due := b.at, b.at
@@ -205,11 +208,7 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) (Decision, in
 			return Decision{}, 0, err
 		}
 		now := c.Process.Now()
-		due = max(due, now+now-began) // the next round, too, takes its time
-		if b.Deadline != 0 && due > b.Deadline {
-			return Decision{}, 0, late(time.Duration(due-now), b.Deadline, now)
-		}
-		b.at = due
+		b.at = max(due, now+now-began) // the next round, too, takes its time
 	}
 	return Decision{}, 0, fmt.Errorf("%w: others book as fast", limit.ErrWaitTooLong)
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not
-// sent in its time tells nothing. That one was not answered in its time tells only that something
-// is late, and this process may be: then a look follows, whose silence is judged.
+// sent in its time, or at all, tells nothing. That one was not answered in its time tells only that
+// something is late, and this process may be: then a look follows, whose silence is judged.
 func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err error) {
 	b := &e.breaker
 	late := isSilence(err)
@@ -32,7 +32,7 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 		}
 	case about == telemetry.Vote && b.ready() && mistaken(err, true) != nil:
 		e.node.blame(about, err) // takes may go on: they need other rights
-	case late && script.NotExecuted(err) && b.ready():
+	case late && script.NotExecuted(err) && b.ready(), errors.Is(err, script.ErrInvalidRequest):
 	case late && !looks && b.ready():
 		if e.looking.CompareAndSwap(false, true) {
 			e.node.env.Spawn(func(ctx context.Context) {
@@ -49,12 +49,12 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 	now := e.node.env.Clock.Now()
 	news := e.breaker.broke(now)
+	text, said := script.Said(err)
 	if last := e.cause.Load(); last != nil && errors.Is(err, net.ErrClosed) && now-last.at < int64(BreakerMaxPause) {
 		err = last.err // for which this process hung up: see hangUp
 	}
 	e.cause.Store(&failure{err, now})
 	mistake := e.node.blame(about, err)
-	text, said := script.Said(err)
 	if said && demoted(text) {
 		e.node.hangUp()
 	}

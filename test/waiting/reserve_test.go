@@ -88,6 +88,19 @@ func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
 	})
 }
 
+// A booking of several shards that comes after the deadline is refused, and harms no other limit.
+func TestABookingThatComesTooLate(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
+		limittest.MustGet(t, l, 4)
+		ctx := limittest.Shortly(t, 300*time.Millisecond)
+		if _, err := l.Reserve(ctx, 8); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Error(err)
+		}
+		limittest.MustGet(t, l, 6)
+	})
+}
+
 // Permits that stay free beside a booking are granted at once. In a bucket the booking waits for
 // those that are there, too.
 func TestABookingLeavesWhatItDoesNotNeed(t *testing.T) {
