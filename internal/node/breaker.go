@@ -12,8 +12,6 @@ import (
 const (
 	breakerMinPause = 50 * time.Millisecond
 	BreakerMaxPause = time.Second
-	// staleAfter is how long after a probe was due nobody knows any more how the endpoint is.
-	staleAfter = 2 * BreakerMaxPause
 )
 
 // breaker keeps calls away from an endpoint that does not answer. While it is
@@ -32,7 +30,6 @@ type breaker struct {
 	pause    time.Duration // until the next probe
 	probing  bool
 	closedAt int64 // when a probe closed it last
-	forgot   bool  // it was closed because nobody had looked for long
 }
 
 // ready reports whether calls may be sent.
@@ -53,21 +50,6 @@ func (b *breaker) claimProbe(now int64) bool {
 	return true
 }
 
-// forgets closes a breaker at whose endpoint nobody has looked for long, as nobody called, and
-// reports whether it did. Else the first call after that would be refused by what was true then.
-func (b *breaker) forgets(now int64) bool {
-	if now-b.probeAt.Load() < int64(staleAfter) {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.probing || now-b.probeAt.Load() < int64(staleAfter) || !b.open.Swap(false) {
-		return false
-	}
-	b.closedAt, b.forgot = now, true
-	return true
-}
-
 // succeeded closes the breaker and reports whether it was open. If a probe has closed it, its pause
 // goes on doubling until a call succeeds, too: a node may carry out probes and refuse every call.
 func (b *breaker) succeeded(now int64) bool {
@@ -81,10 +63,9 @@ func (b *breaker) succeeded(now int64) bool {
 		b.closedAt = now
 		return true
 	}
-	again := b.forgot
-	b.pause, b.forgot = 0, false
+	b.pause = 0
 	b.since.Store(0)
-	return again
+	return false
 }
 
 // broke opens the breaker, or lengthens its pause, and reports whether that opened it. Pauses
@@ -98,7 +79,7 @@ func (b *breaker) broke(now int64) bool {
 	b.pause = min(max(2*b.pause, breakerMinPause), BreakerMaxPause)
 	spread := time.Duration(chance.N(int64(b.pause)/4 + 1))
 	b.probeAt.Store(now + int64(b.pause+spread))
-	b.probing, b.forgot = false, false
+	b.probing = false
 	if b.ready() && now-b.closedAt > int64(BreakerMaxPause) {
 		b.since.Store(now) // it was not in use meanwhile, but would have answered
 	}

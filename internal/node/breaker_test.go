@@ -100,18 +100,3 @@ func TestATimeWithoutCallsIsNoSilence(t *testing.T) {
 		t.Errorf("silent for %v", got)
 	}
 }
-
-// Nobody called for long, so nobody looked: the next call finds out itself how the endpoint is.
-func TestABreakerForgetsWhatNobodyLookedAt(t *testing.T) {
-	var b breaker
-	b.broke(0)
-	soon := b.forgets(1900*ms) || b.ready()
-	b.claimProbe(1900 * ms)
-	soon = soon || b.forgets(10_000*ms) // somebody looks
-	b.broke(10_000 * ms)
-	late, twice := b.forgets(12_200*ms) && b.ready(), b.forgets(12_200*ms)
-	isNews := b.broke(12_300*ms) && b.forgets(15_000*ms) && b.succeeded(15_000*ms) && !b.succeeded(15_000*ms)
-	if soon || !late || twice || !isNews {
-		t.Errorf("soon %t, late %t, twice %t, then news %t", soon, late, twice, isNews)
-	}
-}

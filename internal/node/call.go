@@ -93,18 +93,15 @@ func isSilence(err error) bool {
 }
 
 // Reachable is Ready, and has a node that is away looked at again if the pause since the last time
-// is over: it connects, or asks in the background. If nobody has looked for long, calls are sent.
+// is over: it connects, or asks in the background.
 func (n *Node) Reachable(slot int) bool {
 	if n.Ready(slot) {
 		return true
 	}
-	e, now := n.known(slot), n.env.Clock.Now()
-	switch {
-	case e == nil && n.dialing.forgets(now), e != nil && e.breaker.forgets(now):
-		return true
-	case e == nil:
+	e := n.known(slot)
+	if e == nil {
 		n.begin()
-	case e.breaker.claimProbe(now):
+	} else if e.breaker.claimProbe(n.env.Clock.Now()) {
 		n.env.Spawn(func(ctx context.Context) { e.look(ctx, slot) })
 	}
 	return false

@@ -194,19 +194,6 @@ func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 	})
 }
 
-// A node at which nobody looked for long is tried: it may be back.
-func TestANodeIsTriedAfterAQuietTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, _ := silent(t)
-		for quiet, tried := range []bool{false, true} {
-			time.Sleep(n.env.CallTimeout + BreakerMaxPause + time.Duration(quiet)*staleAfter)
-			if synctest.Wait(); n.Reachable(0) != tried {
-				t.Errorf("tried: %t", !tried)
-			}
-		}
-	})
-}
-
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
 	n, _ := reached(t)

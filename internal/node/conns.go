@@ -103,7 +103,8 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, errWantsTLS
 		case !c.spoke.Load() || bytes.HasPrefix(said, unasked):
 			line, _, _ := bytes.Cut(said, []byte("\r"))
-			return 0, fmt.Errorf("the server refuses the connection: %.100q", bytes.TrimPrefix(line, []byte("-")))
+			refusal := fmt.Errorf("the server refuses the connection: %.100q", bytes.TrimPrefix(line, []byte("-")))
+			return 0, &net.OpError{Op: "dial", Net: c.RemoteAddr().Network(), Err: refusal} // nothing was executed
 		}
 	}
 	return n, err
