@@ -73,7 +73,7 @@ func TestNotExecuted(t *testing.T) {
 	}
 }
 
-// What has no key, or cannot be, is refused and not sent.
+// Requests without a key, or that cannot be, are refused and not sent.
 func TestInvalidRequests(t *testing.T) {
 	endpoint, ctx, p := NewEndpoint(nil), t.Context(), proposal(t, 1, 10, time.Second) // nil: nothing may be sent
 	_, taken := endpoint.Take(ctx, ShardRef{}, &TakeRequest{Proposal: p})

@@ -18,7 +18,7 @@ var (
 	// ErrMalformedReply tells that a server answered what none of our scripts answers. The script
 	// may have been executed.
 	ErrMalformedReply = errors.New("script: malformed reply")
-	// ErrInvalidRequest tells that a request was out of range; nothing was sent.
+	// ErrInvalidRequest tells that a request has no key, or cannot be. Nothing was sent.
 	ErrInvalidRequest = errors.New("script: invalid request")
 )
 

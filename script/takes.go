@@ -13,7 +13,7 @@ const mostSections = 128
 type Section struct {
 	Ref     ShardRef
 	Request *TakeRequest
-	// What came of it: Reply if Err is nil. If the whole call failed, each section has its error.
+	// Reply is there if Err is nil. If the whole call failed, each section has its error.
 	Reply TakeReply
 	Err   error
 
@@ -22,7 +22,7 @@ type Section struct {
 }
 
 // TakeAll takes from several shards, of each as Take does, in their order; a shard may come more
-// than once. What goes wrong with one shard is its section's Err and harms no other.
+// than once. A shard that fails harms no other: its section has the error.
 //
 // It is one round trip where every state is as proposed, or known to be not; and another for those
 // that turn out to be not. What goes together is one pipeline: a command of take.lua, in a cluster

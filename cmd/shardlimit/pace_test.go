@@ -30,7 +30,7 @@ func TestPaceJoinsTheStoredLimit(t *testing.T) {
 	}
 }
 
-// The same command works on a cluster. What lists its keys does not wait for a master that is away.
+// The same command works on a cluster. A listing of limits does not wait for a master that is away.
 func TestPaceOnACluster(t *testing.T) {
 	cluster := redistest.NewCluster(t, 3, 0)
 	flags := []string{"--prefix", redistest.Prefix(t), "--cluster", strings.Join(cluster.Addrs(), ",")}

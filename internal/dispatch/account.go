@@ -29,7 +29,7 @@ type Account struct {
 	// process' clock: until then its part is used up, though permits may be free.
 	notBefore atomic.Int64
 	lookAt    atomic.Int64 // when the shard is looked at although the participant is paced
-	reported  atomic.Int64 // of Member.Unmet
+	reported  atomic.Int64 // of Participant.Unmet
 }
 
 // NewAccount returns the account of a member at a shard.

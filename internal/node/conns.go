@@ -92,8 +92,8 @@ var errWantsTLS = errors.New("the server answers with an alert of TLS")
 // unasked is what a server says that has no connection left, before it hangs up.
 var unasked = []byte("-ERR max number of clients")
 
-// Read reads. A server that wants TLS may say so. What a server says unasked is an error: rueidis
-// would take it for a reply, and panic if it has asked nothing yet.
+// Read returns an error for an alert of TLS, and for words of a server that nobody asked for:
+// rueidis would take them for a reply, and panic if it has asked nothing yet.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.heard.Load() {

@@ -158,8 +158,8 @@ func TestNoConnectionOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// What a server says before it was asked anything is no reply: rueidis would panic. Nor is that it
-// has no connection left.
+// Words of a server that was not asked anything are no reply: rueidis would panic. Nor are those by
+// which it has no connection left.
 func TestWhatAServerSaysUnaskedIsAnError(t *testing.T) {
 	const full, denied = "-ERR max number of clients reached\r\n", "-NOAUTH\r\n"
 	for _, c := range []struct {
